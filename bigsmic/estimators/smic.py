@@ -68,7 +68,7 @@ class SMIC(Clusterer):
         shrinkage: float | Sequence[float] | None = None,
         valleys: bool = True,
         noise: bool = False,
-        trim: bool = False,
+        trim: Literal["auto", True, False] = "auto",
         n_components: int | None = 50,
         n_centers: int | None = None,
         lsmi_rows: int | None = 200_000,

@@ -78,6 +78,11 @@ class MethodSettings:
         return False
 
     @property
+    def may_trim(self) -> bool:
+        """Whether outlying rows are left out of the kernel if clusters are pieces of curves."""
+        return False
+
+    @property
     def finds_noise(self) -> bool:
         """Whether rows in no cluster are detected and get the label -1."""
         return False

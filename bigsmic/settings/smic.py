@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -188,13 +188,14 @@ class Settings(MethodSettings):
         rows of their cluster. Their posteriors are not changed. A cluster of sparse noise keeps its number and loses
         its rows. Needs at least two clusters, and distances: not kernel "precomputed".""",
     )
-    trim: bool = option(
-        False,
-        choices=(True, False),
+    trim: Literal["auto", True, False] = option(
+        "auto",
+        choices=("auto", True, False),
         help="""Leave outlying rows out of the kernel, except for a tiny weight: they follow their neighbours. A row is
-        outlying if the log distance to its t-th neighbour is three spreads above the median of all rows. Useful for
-        spikes, whose overlaps connect clusters, and for bent clusters in noise. Harmful if clusters differ in density,
-        as a sparse one is trimmed as a whole. Needs distances, like `noise`.""",
+        outlying if the log distance to its t-th neighbour is three spreads above the median of all rows. "auto" does so
+        if the clusters of a first attempt are pieces of curves, as those of bent clusters in noise are. True is useful
+        for spikes, too, whose overlaps connect clusters; it is harmful if clusters differ in density, as a sparse one
+        is trimmed as a whole. Needs distances, like `noise`.""",
     )
     n_components: int | None = option(
         50,
@@ -318,7 +319,12 @@ class Settings(MethodSettings):
     @property
     def trims(self) -> bool:
         """Whether outlying rows are left out of the kernel."""
-        return self.trim
+        return self.trim is True
+
+    @property
+    def may_trim(self) -> bool:
+        """Whether outlying rows are left out of the kernel if clusters are pieces of curves."""
+        return self.trim == "auto" and self.reads_valleys
 
     @property
     def reports_lsmi(self) -> bool:

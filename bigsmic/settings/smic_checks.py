@@ -29,7 +29,7 @@ def check_bandwidth(bandwidth: float) -> None:
 
 def check_rows_in_no_cluster(settings: Any) -> None:
     """Refuse `noise` and `trim` where they need what the input lacks."""
-    if settings.trim and settings.kernel == "precomputed":
+    if settings.trims and settings.kernel == "precomputed":
         raise InputError(
             "trim: got True with kernel='precomputed', but affinities do not determine the density of rows; give "
             "rows, or distances with metric='precomputed'"

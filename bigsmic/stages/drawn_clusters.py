@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from bigsmic.numerics.labeling import blobs, consensus, curves
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import valleys
+from bigsmic.stages import trimming, valleys
 from bigsmic.stages.labelings import Merging, read_groups
 from bigsmic.stages.shown_number import NUMBER
 from bigsmic.types import Integers
@@ -30,10 +30,16 @@ class DrawnRows(NamedTuple):
         Components of the rows.
     groups : ndarray of int32, shape (s, B)
         Their groups in each labeling.
+    positions : ndarray of int64, shape (s,)
+        Their places in cell order, ascending.
+    sigma : ndarray of float32, shape (s,)
+        Distances to their neighbours of the largest t.
     """
 
     P: NDArray[np.float32]
     groups: Integers
+    positions: Integers
+    sigma: NDArray[np.float32]
 
 
 class DrawnClusters(NamedTuple):
@@ -45,10 +51,16 @@ class DrawnClusters(NamedTuple):
         Components of the rows.
     labels : ndarray of int64, shape (s,)
         Clusters for which most labelings vote.
+    positions : ndarray of int64, shape (s,)
+        Places of the rows in cell order, ascending.
+    sigma : ndarray of float32, shape (s,)
+        Distances to their neighbours of the largest t.
     """
 
     P: NDArray[np.float32]
     labels: NDArray[np.int64]
+    positions: Integers
+    sigma: NDArray[np.float32]
 
     def of_largest(self) -> NDArray[np.float32]:
         """Components of the rows of the largest cluster."""
@@ -82,7 +94,8 @@ def clusters(
     tree = consensus.overlap_tree(gram)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
     labels = np.stack([of[column] for of, column in zip(groups_of, rows.groups.T, strict=True)], axis=1)
-    return DrawnClusters(rows.P, consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1))
+    votes = consensus.vote(labels, merged, classes, classes.max() + 1)
+    return DrawnClusters(rows.P, votes.argmax(axis=1), rows.positions, rows.sigma)
 
 
 def cut(trees: Sequence[MergeTree], n_clusters: int) -> list[Integers]:
@@ -95,18 +108,25 @@ def all_groups(context: Context, p: int) -> Integers:
     return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
 
 
-def _drawn(context: Context, p: int, rows: Integers) -> tuple[NDArray[np.float32], Integers]:
-    """Components and groups of the drawn rows of one block."""
-    drawn = np.isin(context.run.read("rows", p, "rows"), rows)
-    return valleys.components(context, p)[drawn], all_groups(context, p)[drawn]
+def _drawn(context: Context, p: int, rows: Integers) -> tuple[Any, ...]:
+    """Components, groups, positions and distances of the drawn rows of one block."""
+    drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
+    of_block = valleys.components(context, p), all_groups(context, p), trimming.distances(context, p)
+    P, groups, sigma = (array[drawn] for array in of_block)
+    return P, groups, context.layout.bounds[p] + drawn, sigma
 
 
 def shape(job: Job, found: DrawnClusters) -> dict[str, float | None]:
     """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
-    shares = np.bincount(found.labels, minlength=2) / len(found.labels)
-    first, second = np.sort(shares)[::-1][:2].tolist()
-    dominates = first > blobs.LARGEST and second < blobs.CRUMB * first
-    return {"largest": first, "second": second, "clumpiness": clumpiness(job, found) if dominates else None}
+    shape = shape_of(np.bincount(found.labels, minlength=2))
+    dominates = shape["largest"] > blobs.LARGEST and shape["second"] < blobs.CRUMB * shape["largest"]
+    return shape | {"clumpiness": clumpiness(job, found) if dominates else None}
+
+
+def shape_of(sizes: Integers) -> dict[str, Any]:
+    """Shares of the two largest of some clusters, none of which dominates, by their numbers of drawn rows."""
+    first, second = (np.sort(sizes)[::-1][:2] / sizes.sum()).tolist()
+    return {"largest": first, "second": second, "clumpiness": None}
 
 
 def clumpiness(job: Job, found: DrawnClusters) -> float:
@@ -120,7 +140,7 @@ def dominates(shape: Mapping[str, float | None]) -> bool:
     return (shape["clumpiness"] or 0.0) > blobs.CLUMPED
 
 
-def are_pieces_of_curves(job: Job, found: DrawnClusters) -> bool:
-    """Whether clusters are long, with rows spread evenly along them."""
-    pieces: list[bool] = job.map_here(lambda drawn: curves.are_pieces(*drawn), [found])
-    return pieces[0]
+def pieces(job: Job, found: DrawnClusters) -> curves.Pieces:
+    """Shapes of the clusters, which may be pieces of curves."""
+    shapes: list[curves.Pieces] = job.map_here(lambda drawn: curves.pieces(drawn.P, drawn.labels), [found])
+    return shapes[0]

@@ -19,6 +19,7 @@ from bigsmic.stages.labeling_specs import (
 from bigsmic.types import Floats
 
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
+GAP_BESIDE_CURVE = 5.0  # the same if dense rows lie along one curve: it has 4 after two parts, or three of a ring
 NEXT_GAP = 1.5  # largest gap within parts; along a single curve it is 2.25 after the second eigenvalue
 OF_CURVES = (LONG, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
 SOLID = 1.0  # power from which parts may lie in a plane: 2 / r in r dimensions
@@ -31,12 +32,13 @@ def falls_apart(context: Context, n_clusters: int) -> bool:
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def clear_parts(context: Context, most: int, along_curves: bool) -> int | None:
+def clear_parts(context: Context, most: int, along_curves: bool, on_one: bool = False) -> int | None:
     """Number of parts, at most `most`, that the graphs fall into by the clearest eigengap; None if none is clear.
 
     All parts must be long: bent clusters are, and labelings by valleys fail on them; far groups of clusters are not,
     and have valleys within them. If rows lie along curves, the next gap must be small, as it is after n equal curves:
-    along one, there are gaps after each of the first eigenvalues.
+    along one, there are gaps after each of the first eigenvalues. If the graph of dense rows is a single curve, the gap
+    must be larger than those of a single curve or ring are.
     """
     spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, most + 1)
     if not (spectra and numbers):
@@ -46,7 +48,7 @@ def clear_parts(context: Context, most: int, along_curves: bool) -> int | None:
     if along_curves and common_gaps(spectra, [n_parts + 1]).item() > NEXT_GAP:
         return None
     long = all(are_long(values, n_parts) for values in spectra)
-    return n_parts if long and gaps.max() >= CLEAR_GAP else None
+    return n_parts if long and gaps.max() >= (GAP_BESIDE_CURVE if on_one else CLEAR_GAP) else None
 
 
 def have_gap(context: Context, n_parts: int) -> bool:
@@ -75,11 +77,16 @@ def lie_along_curves(context: Context) -> bool:
     .. [Weyl] Weyl, "Das asymptotische Verteilungsgesetz der Eigenwerte linearer partieller Differentialgleichungen",
        Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
     """
-    if not context.settings.precomputed and context.d - len(context.column_scaler.constant) == 1:
+    if lie_on_a_line(context):
         return True
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
     powers = np.array([growth(values, (len(values) // 4, len(values) // 2, len(values))) for values in spectra])
     return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
+
+
+def lie_on_a_line(context: Context) -> bool:
+    """Whether rows have a single column that is not constant."""
+    return not context.settings.precomputed and context.d - len(context.column_scaler.constant) == 1
 
 
 def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:

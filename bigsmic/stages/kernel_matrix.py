@@ -20,6 +20,7 @@ from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
 from bigsmic.weight_functions import called
 
+LEAK = 0.5
 CHECKED_EDGES = 1000  # of a block, on which a callable is tested for symmetry in sigma_i and sigma_j
 FIELDS = ("halo", "indptr", "indices", "data")
 
@@ -78,7 +79,10 @@ def degree_name(eigenproblem: Eigenproblem) -> str:
 
 def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None:
     block, of_groups = links.linked(context, weights_block(context, eigenproblem, p))
-    context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
+    degree = affinity.degree(block) + of_groups
+    if trimming.are_trimmed(context):
+        degree[trimming.factors(context, np.arange(block.lo, block.hi)) < 1] *= 1 + LEAK
+    context.run.write(degree_name(eigenproblem), p, {"degree": degree})
     _write_block(context, weights_name(eigenproblem), p, block)
 
 
@@ -94,7 +98,7 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
     sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), least)
     block = added_edges.with_edges(block, source, target, added)
-    if not context.settings.trims:
+    if not trimming.are_trimmed(context):
         return block
     own, outside = (trimming.factors(context, at) for at in (np.arange(block.lo, block.hi), block.halo))
     return affinity.scaled(block, own, outside)

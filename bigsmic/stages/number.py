@@ -1,18 +1,18 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling import blobs, consensus, cuts
+from bigsmic.numerics.labeling import blobs, consensus, cuts, noise
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, drawn_clusters, graph_parts, linked_groups
+from bigsmic.stages import connectivity, dense_parts, drawn_clusters, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, valley_tree_of, weights_between
@@ -39,6 +39,9 @@ ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
+
+DEEP = 2 * THRESHOLD
+"""Z of a valley that is no gap by chance between rows along a curve."""
 
 ValleyTrees = Sequence[ValleyTree]
 
@@ -105,7 +108,9 @@ class _Evidence(NamedTuple):
         Whether rows lie along curves, and whether valleys are no evidence alone.
     on_pieces : bool
         Whether the clusters shown are pieces of curves; looked at if labelings do not agree on them, or the number is
-        open and the graph has fewer parts.
+        open.
+    bent : DenseParts or None
+        Dense parts of the graph, if the clusters that are none of them are pieces of a curve.
     """
 
     by_valleys: ValleyTrees
@@ -117,6 +122,7 @@ class _Evidence(NamedTuple):
     along_curves: bool = False
     doubtful: bool = False
     on_pieces: bool = False
+    bent: dense_parts.DenseParts | None = None
 
     @property
     def trees(self) -> list[MergeTree]:
@@ -137,6 +143,11 @@ class _Evidence(NamedTuple):
     def n_columns(self) -> int:
         """Number of groups that all trees of valleys have."""
         return _n_columns(self.by_valleys)
+
+    @property
+    def is_one_curve(self) -> bool:
+        """Whether the clusters shown are pieces of a single curve."""
+        return self.bent is not None and len(self.bent.sizes) == 1
 
     @property
     def agreement(self) -> float:
@@ -179,9 +190,11 @@ def _count(job: Job, block: int) -> None:
     if n_clusters != parts:
         shape = evidence.shape(job, evidence.trees, n_clusters)
     clear = by_groups > 1 and not _differ(evidence, n_clusters, other, parts) and not drawn_clusters.dominates(shape)
-    joined = _joined(context, evidence) if clear and not parts else []
+    clear = clear and not (evidence.is_one_curve and parts is None)
+    joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
+    info |= {"bent": evidence.bent is not None, "resolved": _are_resolved(evidence, info)}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
     job.run.write(NUMBER, block, evidence.curve, info=info | _of_links(context, n_clusters, by_groups))
 
@@ -207,12 +220,30 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     evidence = _Evidence(found, by_density, shared, curve, shown, drawn_clusters.draw(job), along_curves, doubtful)
-    if shown > 1 and (evidence.disagree or (left_open and _has_fewer_parts(context, evidence))):
-        on_pieces = drawn_clusters.are_pieces_of_curves(job, evidence.drawn(evidence.trees, shown))
-        evidence = evidence._replace(on_pieces=on_pieces, doubtful=doubtful or (left_open and on_pieces))
+    if shown > 1 and (evidence.disagree or left_open):
+        on_pieces, bent = _pieces(job, evidence)
+        evidence = evidence._replace(on_pieces=on_pieces, bent=bent, doubtful=doubtful or (left_open and on_pieces))
     votes = [tree.n_clusters for tree in found]
-    noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
+    noted = {
+        "noise": noise.share(evidence.drawn_rows.sigma),
+        "shown": shown,
+        "votes": votes,
+        "columns": sizes[0],
+        "common": common,
+        "by_size": by_size,
+    }
     return evidence, noted | {"agreement": evidence.agreement}
+
+
+def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts | None]:
+    """Whether the clusters shown are pieces of curves, and dense parts, if those that are no dense part are pieces.
+
+    Clusters that all labelings part by deep valleys are not pieces of one that is bent.
+    """
+    found = evidence.drawn(evidence.trees, evidence.shown)
+    are_sure = not evidence.disagree and evidence.at("weakest", evidence.shown, 0.0) >= DEEP
+    bent = None if are_sure else dense_parts.of_pieces(job, found)
+    return bent is not None or drawn_clusters.pieces(job, found).are_of_curves(), bent
 
 
 def _n_columns(found: ValleyTrees) -> int:
@@ -299,21 +330,18 @@ def _bent(context: Context, evidence: _Evidence) -> int | None:
 def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
     """Number of parts by a clear eigengap, or else of bent clusters, that may be the answer; None for none.
 
-    They may if rows lie along curves, or if the clusters shown, on which labelings do not agree, are pieces of curves.
+    They may if dense parts are bent clusters, if rows lie along curves, or if the clusters shown, on which labelings do
+    not agree, are pieces of curves.
     """
+    if evidence.bent is not None and not evidence.is_one_curve:
+        return len(evidence.bent.sizes)
     if not (evidence.on_pieces or evidence.along_curves):
         return None
-    found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves)
+    found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves, evidence.is_one_curve)
     if found is not None:
         return found if evidence.disagree or found < evidence.shown else None
     may_bend = not context.settings.number_given and evidence.agreement < PLAIN_OF_ONE_VOICE
     return _bent(context, evidence) if may_bend else None
-
-
-def _has_fewer_parts(context: Context, evidence: _Evidence) -> bool:
-    """Whether the graph has a clear eigengap below the number shown, and none that is clearer at it."""
-    found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves)
-    return found is not None and found < evidence.shown
 
 
 def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[int | None, dict[str, float | None]]:
@@ -323,6 +351,8 @@ def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[in
     """
     if not parts or _n_kept(job, evidence.by_density, parts) < _n_kept(job, evidence.trees, evidence.shown):
         return None, {}
+    if evidence.bent is not None and not evidence.is_one_curve:
+        return parts, drawn_clusters.shape_of(evidence.bent.sizes)
     shape = evidence.shape(job, evidence.by_density, parts)
     return (None if drawn_clusters.dominates(shape) else parts), shape
 
@@ -331,6 +361,13 @@ def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
     """Whether labelings, cut by density at the number of parts, do not agree on these."""
     agreements = evidence.shared.agreements
     return parts is not None and agreements(evidence.by_density, np.array([parts])).item() < PLAIN
+
+
+def _are_resolved(evidence: _Evidence, info: Mapping[str, Any]) -> bool:
+    """Whether labelings, cut by density, agree on the dense parts of the graph, and show these."""
+    if evidence.bent is None or info["n_clusters"] != info["parts"] or info["parts_disputed"]:
+        return False
+    return evidence.bent.are(evidence.drawn(evidence.by_density, info["parts"]).labels)
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:

@@ -100,7 +100,7 @@ class Neighborhood:
         )
         weights = np.zeros(squares.shape, np.float32)
         weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if eigenproblem.kernel == "normalized" else found
-        return weights * trimming.factors(self.context, known)[local] if self.context.settings.trims else weights
+        return weights * trimming.factors(self.context, known)[local] if trimming.are_trimmed(self.context) else weights
 
     def row_numbers(self, positions: Integers) -> NDArray[np.int64]:
         """Numbers of the fitted rows at some positions, ascending."""
@@ -178,7 +178,7 @@ class Model(Neighborhood):
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
         self.reads |= {noise.SPACING: None} if context.settings.finds_noise else {}
-        self.reads |= {trimming.TRIMMED: None} if context.settings.trims else {}
+        self.reads |= {trimming.TRIMMED: None} if trimming.are_trimmed(context) else {}
         self.reads |= {gaussians.GAUSSIANS: None} if self.shapes else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:

@@ -66,12 +66,12 @@ def are_parts(run: Run, n_clusters: int) -> bool:
 
 
 def is_plain(run: Run, n_clusters: int) -> bool:
-    """Whether the data show as many clusters, and the labelings agree on which ones they are."""
+    """Whether the data show as many clusters, and the labelings agree on which ones they are, or show dense parts."""
     if counted(run) is None:
         return False
-    if are_joined(run, n_clusters):
-        return True
     info = run.info(NUMBER, 0)
+    if are_joined(run, n_clusters) or (info["resolved"] and info["parts"] == n_clusters):
+        return True
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)
     half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)

@@ -213,10 +213,14 @@ def _outdated(context: Context) -> tuple[str, ...]:
 
 
 def _delete_narrow(context: Context) -> None:
-    outdated = _outdated(context)
+    delete(context.run, _outdated(context))
+
+
+def delete(run: Run, outdated: tuple[str, ...]) -> None:
+    """Delete the stages whose names begin with one of some words."""
     left: dict[str, list[int]] = {}
-    for stage, block in context.run.blocks():
+    for stage, block in run.blocks():
         if stage.startswith(outdated):
             left.setdefault(stage, []).append(block)
     for stage, blocks in left.items():
-        context.run.drop(stage, blocks)
+        run.drop(stage, blocks)

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
-from bigsmic.numerics.labeling.curves import are_pieces
+from bigsmic.numerics.labeling.curves import pieces
+
+
+def are_pieces(X, labels):
+    return pieces(X, labels).are_of_curves()
 
 
 def _arcs(n_pieces, noise, d=2):
@@ -49,3 +53,13 @@ def test_rows_without_a_spread_and_few_rows_are_no_pieces_of_curves():
     assert not are_pieces(np.full((50, 2), 0.1), np.zeros(50, int))
     assert not are_pieces(X[:19], labels[:19])
     assert not are_pieces(X[:0], labels[:0])
+
+
+def test_some_clusters_may_be_pieces_of_a_curve_beside_others():
+    X, labels = _arcs(4, 0.05)
+    blobs = np.random.default_rng(0).normal(size=(4000, 2)) + np.array([8, 0])
+    found = pieces(np.concatenate([X, blobs]), np.concatenate([labels, np.full(len(blobs), 4)]))
+    assert found.n_of_curves() == 4
+    assert not found.are_of_curves()
+    assert found.are_of_curves(np.arange(5) < 4)
+    assert not found.are_of_curves(np.zeros(5, bool))

@@ -109,3 +109,12 @@ def test_no_row_of_a_cluster_is_in_the_sample():
 def test_a_row_without_neighbors_is_noise():
     scores = noise.scores(noise.log_distance([np.inf]), np.zeros(1, int), Spacing(np.zeros(1), np.ones(1)))
     assert scores.tolist() == [1.0]
+
+
+def test_distances_are_some_spreads_above_the_centre_and_rows_beyond_four_are_noise():
+    sigma = np.exp(np.random.default_rng(0).normal(2, 0.3, 20_000)).astype(np.float32)
+    assert noise.distance(sigma, 0) == pytest.approx(np.exp(2), rel=0.02)
+    assert noise.distance(sigma, 3) == pytest.approx(np.exp(2.9), rel=0.05)
+    assert noise.share(sigma) < 0.001
+    sigma[:1000] *= 8
+    assert 0.04 < noise.share(sigma) <= 0.05

@@ -59,9 +59,9 @@ class Valleys:
     forced : bool
         Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
     on_pieces : bool
-        Whether the groups are pieces of curves, and labelings do not agree on them or the graph has fewer parts.
-    may_trim : bool
-        Whether the method has an option `trim` for outlying rows, and was not given it.
+        Whether the groups are pieces of curves, and c was not given or labelings do not agree on them.
+    trimmed : float
+        Share of the rows that are outlying, and hardly weigh in the graph; 0 if none were trimmed, see `trim`.
     """
 
     n_clusters: int
@@ -80,7 +80,7 @@ class Valleys:
     graph_parts: int | None = None
     surer: int | None = None
     on_pieces: bool = False
-    may_trim: bool = False
+    trimmed: float = 0.0
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -153,7 +153,12 @@ class Valleys:
 
     @property
     def sentence(self) -> str:
-        """The evidence as a sentence."""
+        """The evidence as a sentence, or two."""
+        return self._evidence() + (
+            f" {self.trimmed:.1%} of the rows are outlying, and hardly count." if self.trimmed else ""
+        )
+
+    def _evidence(self) -> str:
         if not self.clear:
             advice = ": give c" if self.asked is None else ""
             return f"{self._no_answer()}{advice}. {self._hint()}."
@@ -179,7 +184,7 @@ class Valleys:
     def _hint(self) -> str:
         if not self.on_pieces:
             return f"Modularity is largest with {self.best} clusters"
-        return "There may be fewer clusters" + ("; if outliers connect them, try trim=True" if self.may_trim else "")
+        return "There may be fewer clusters"
 
     def _parts(self) -> str:
         disagree = f"but agree on these to {self.agreement:.2f} only"
@@ -252,7 +257,7 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, valleys
+    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, trimming, valleys
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
@@ -270,5 +275,6 @@ def read(context: Any) -> Valleys | None:
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
     facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
-    facts |= {"may_trim": settings.method == "smic" and not settings.trim}
+    if trimming.are_trimmed(context):
+        facts |= {"trimmed": run.info(trimming.TRIMMED, 0)["rows"] / context.n}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

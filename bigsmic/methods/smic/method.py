@@ -16,6 +16,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.settings.sequences import cut_set
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
+    bent_clusters,
     choice,
     distinct,
     graph_parts,
@@ -59,15 +60,21 @@ def run(job: Job) -> None:
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
-    job = _plain(wider_columns.suited(job))
-    graph_pipeline.solve(job)
-    if job.context.settings.undecided:
-        with job.timed("assign"):
-            labelings.frames(job)
-        job = _decided(job)
+    job = _attempt(bent_clusters.resumed(job))
     if not job.context.settings.undecided:
         choose(job)
         _warn_of_other_number(job.context)
+
+
+def _attempt(job: Job) -> Job:
+    """The job with the number of clusters, or plain labels, that the data show; the same job if they show none."""
+    job = _plain(wider_columns.suited(job))
+    graph_pipeline.solve(job)
+    if not job.context.settings.undecided:
+        return job
+    with job.timed("assign"):
+        labelings.frames(job)
+    return _decided(job)
 
 
 def _label(job: Job) -> None:
@@ -97,6 +104,9 @@ def _plain(job: Job) -> Job:
     _label(first)
     if _are_plain(job):
         return first
+    again = bent_clusters.begin_again(job)
+    if again:
+        return _plain(again)
     if wanted > found:
         wider_columns.begin(job, first.context, wanted)
     return wider_columns.resumed(job)
@@ -130,6 +140,9 @@ def _decided(job: Job) -> Job:
         return job
     found = job.under(settings.decided(settings.n_clusters))
     _label(found)
+    again = bent_clusters.begin_again(job)
+    if again:
+        return _attempt(again)
     wider = wider_columns.widened(job, found)
     if wider:
         graph_pipeline.solve(wider)

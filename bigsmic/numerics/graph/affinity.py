@@ -393,6 +393,12 @@ def _flatten(forest: Integers) -> None:
         forest[i] = forest[forest[i]]
 
 
+def roots(forest: Integers, positions: Integers) -> Integers:
+    """Smallest row of the component of each row at some positions, int64; `forest` is flattened in place."""
+    _flatten(forest)
+    return forest[positions].astype(np.int64)
+
+
 def component_labels(forest: Integers) -> tuple[Integers, Integers, Integers]:
     """Number the components by size, largest first, ties by smallest row.
 

@@ -1,5 +1,7 @@
 """A test of whether clusters are pieces of curves: long, with rows spread evenly along them."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from bigsmic.numerics.labeling.outliers import without_outliers
@@ -16,10 +18,44 @@ _NOTHING = 1e-12
 """Share of the mean square up to which a variance is rounding."""
 
 
-def are_pieces(P: Floats, labels: Integers) -> bool:
-    """Whether clusters, in the mean over their rows, are long, and rows are spread evenly along them.
+class Pieces(NamedTuple):
+    """Shapes of clusters.
 
-    Two clusters in one, far apart, have as small a kurtosis, but in many dimensions they are not long.
+    Parameters
+    ----------
+    sizes : ndarray of int64, shape (c,)
+        Rows of each cluster; 0 for those of too few rows.
+    kurtosis, share : ndarray of float64, shape (c,)
+        Excess kurtosis along the first principal axis, and share of the variance along it.
+    """
+
+    sizes: np.ndarray
+    kurtosis: np.ndarray
+    share: np.ndarray
+
+    def are_of_curves(self, among: Any = slice(None)) -> bool:
+        """Whether some of the clusters, in the mean over their rows, are long, and rows are spread evenly along them.
+
+        Two clusters in one, far apart, have as small a kurtosis, but in many dimensions they are not long.
+
+        Parameters
+        ----------
+        among : ndarray of bool, shape (c,), optional
+            By default all clusters.
+        """
+        sizes = self.sizes[among]
+        if not sizes.sum():
+            return False
+        kurtosis, share = (np.average(values[among], weights=sizes) for values in (self.kurtosis, self.share))
+        return bool(kurtosis < EVEN and share > LONG)
+
+    def n_of_curves(self) -> int:
+        """Number of the clusters that are long, each by itself, with rows spread evenly along them."""
+        return int(np.count_nonzero((self.sizes > 0) & (self.kurtosis < EVEN) & (self.share > LONG)))
+
+
+def pieces(P: Floats, labels: Integers) -> Pieces:
+    """Shapes of clusters, of those of at least :data:`FEWEST_ROWS` rows.
 
     Parameters
     ----------
@@ -28,12 +64,12 @@ def are_pieces(P: Floats, labels: Integers) -> bool:
     labels : ndarray of int, shape (s,)
         Not negative.
     """
-    known = [P[labels == y] for y in np.flatnonzero(np.bincount(labels, minlength=1) >= FEWEST_ROWS)]
-    if not known:
-        return False
-    found, sizes = [_along_first_axis(rows) for rows in known], [len(rows) for rows in known]
-    kurtosis, share = np.average(found, axis=0, weights=sizes)
-    return bool(kurtosis < EVEN and share > LONG)
+    sizes = np.bincount(labels)
+    sizes[sizes < FEWEST_ROWS] = 0
+    found = np.zeros((len(sizes), 2))
+    for y in np.flatnonzero(sizes):
+        found[y] = _along_first_axis(P[labels == y])
+    return Pieces(sizes, *found.T)
 
 
 def _along_first_axis(rows: Floats) -> tuple[float, float]:

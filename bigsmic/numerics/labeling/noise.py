@@ -96,20 +96,23 @@ def _center_and_spread(log_sigma: Floats) -> Spacing:
     return Spacing(np.array(center), np.maximum(spread, LEAST_SPREAD))
 
 
-def distance_far_out(sigma: Any) -> Any:
-    """Distance to the t-th neighbour above which a row is an outlier: ``exp(M + 3 S)``.
+def distance(sigma: Any, spreads: float) -> float:
+    """Distance to the t-th neighbour that is some spreads above the centre: ``exp(M + spreads S)``.
 
     Parameters
     ----------
     sigma : ndarray of float32, shape (s,)
         Distances of a sample of all rows.
-
-    Returns
-    -------
-    distance : float
+    spreads : float
+        Such as :data:`AMID`, or :data:`FAR_OUT`.
     """
     of_all = _center_and_spread(log_distance(sigma))
-    return float(np.exp(of_all.center + FAR_OUT * of_all.spread))
+    return float(np.exp(of_all.center + spreads * of_all.spread))
+
+
+def share(sigma: Any) -> float:
+    """Share of rows that are noise among all rows, :data:`THRESHOLD` spreads above the centre; see :func:`distance`."""
+    return float(np.mean(np.asarray(sigma) > distance(sigma, THRESHOLD)))
 
 
 def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:

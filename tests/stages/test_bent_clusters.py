@@ -1,0 +1,131 @@
+"""Bent clusters in noise: found without sparse rows, by a fit that begins again, the same whenever it is killed."""
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+from small_fits import cut_small
+
+import bigsmic
+from bigsmic.runtime.context import Context
+from bigsmic.stages import bent_clusters, dense_parts, number, selection, trimming, wider_columns
+from bigsmic.stages.dense_parts import NONE, DenseParts
+from bigsmic.stages.graph import read_graph
+
+OPTIONS = {"n_centers": 40, "n_threads": 1}
+
+
+def in_noise(X, y, share, seed=0):
+    """Rows and their clusters beside as many rows anywhere, as a share: -1."""
+    draw = np.random.default_rng(seed)
+    low, high = X.min(axis=0), X.max(axis=0)
+    noise = draw.uniform(low - 0.1 * (high - low), high + 0.1 * (high - low), (round(share * len(X)), X.shape[1]))
+    order = draw.permutation(len(X) + len(noise))
+    return np.concatenate([X, noise])[order], np.concatenate([y, np.full(len(noise), -1)])[order]
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return in_noise(*make_moons(2000, noise=0.05, random_state=0), 0.1)
+
+
+@pytest.fixture(scope="module")
+def whole(moons):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return bigsmic.fit(moons[0], **OPTIONS)
+
+
+def score(found, y):
+    """Adjusted Rand index on rows that are no noise."""
+    return adjusted_rand_score(y[y >= 0], found.labels[y >= 0])
+
+
+def test_moons_in_noise_are_found_without_their_number(moons, whole):
+    assert whole.n_clusters == 2
+    assert score(whole, moons[1]) > 0.95
+    assert 0.05 < whole.valleys.trimmed < 0.2
+    assert "outlying" in whole.valleys.sentence
+    assert (whole.predict(moons[0]) == whole.labels).mean() > 0.97
+
+
+def test_moons_in_noise_are_found_with_their_number(moons):
+    assert score(bigsmic.fit(moons[0], 2, **OPTIONS), moons[1]) > 0.95
+
+
+@pytest.mark.parametrize("share", [0, 0.1])
+def test_bent_clusters_beside_round_ones_are_whole(share):
+    bent, which = make_moons(900, noise=0.05, random_state=0)
+    round_, of = make_blobs(900, centers=[(-2, 2), (3, 2), (0, -3)], cluster_std=0.2, random_state=0)
+    X, y = in_noise(np.concatenate([bent, round_]), np.concatenate([which, of + 2]), share)
+    found = bigsmic.fit(X, **OPTIONS)
+    assert found.n_clusters == 5
+    assert score(found, y) > 0.95
+
+
+def test_a_fit_does_not_begin_again_where_its_labelings_show_the_dense_parts():
+    X, y = make_circles(2000, noise=0.03, factor=0.5, random_state=0)
+    found = bigsmic.fit(X, **OPTIONS)
+    assert found.n_clusters == 2
+    assert score(found, y) > 0.95
+    assert found.valleys.trimmed == 0
+    assert not found._run.done(trimming.BEGUN_AGAIN, 0)
+
+
+def test_no_rows_are_trimmed_if_the_caller_says_so(moons):
+    assert bigsmic.fit(moons[0], trim=False, **OPTIONS).valleys.trimmed == 0
+
+
+@pytest.mark.usefixtures("many_blocks")
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        (bent_clusters, "begin_again"),
+        (wider_columns, "delete"),
+        (trimming, "_find_limit"),
+        (number, "_curve"),
+        (selection, "run"),
+    ],
+)
+def test_a_killed_fit_goes_on_without_sparse_rows(moons, whole, tmp_path, module, name):
+    def kill(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, kill)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
+    found = bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
+    np.testing.assert_array_equal(found.labels, whole.labels)
+    again = bigsmic.Result.open(tmp_path / "run")
+    np.testing.assert_array_equal(again.labels, whole.labels)
+    assert again.valleys.trimmed == whole.valleys.trimmed > 0
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole):
+    context = Context(None, whole._run, whole.settings)
+    n = len(moons[0])
+    sigma = np.concatenate([trimming.distances(context, p) for p in context.blocks])
+    limit = float(np.quantile(sigma, 0.8))
+    ends = []
+    for p in context.blocks:
+        graph = read_graph(context, p)
+        columns = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo])[graph.indices]
+        rows = np.repeat(np.arange(graph.lo, graph.hi), np.diff(graph.indptr))
+        ends.append(np.stack([rows, columns])[:, graph.ranks <= whole.settings.n_neighbors])
+    rows, columns = np.concatenate(ends, axis=1)
+    both = (sigma[rows] <= limit) & (sigma[columns] <= limit)
+    expected = connected_components(coo_array((np.ones(both.sum()), (rows[both], columns[both])), (n, n)))[1]
+    found = dense_parts._roots(context, 0, np.arange(n), limit)
+    assert adjusted_rand_score(expected, found) == 1
+    assert len(np.unique(found)) == expected.max() + 1
+
+
+def test_clusters_are_the_parts_whatever_the_labels_of_sparse_rows():
+    parts = DenseParts(np.array([0, 0, 0, 1, 1, NONE, NONE]))
+    np.testing.assert_array_equal(parts.sizes, [3, 2])
+    assert parts.are(np.array([2, 2, 2, 0, 0, 1, 2]))
+    assert not parts.are(np.array([2, 2, 0, 0, 0, 1, 2]))
