@@ -292,14 +292,18 @@ def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
 
 
 @pytest.mark.parametrize("make", [partial(make_moons, noise=0.04), partial(make_circles, factor=0.3, noise=0.04)])
-def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valleys(make):
+def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valleys(make, monkeypatch):
     """A line through a bent cluster crosses its two ends: valleys alone show 4 to 6 groups."""
     X, y = make(1000, random_state=0)
     result = bigsmic.fit(X, **UNSCALED)
     assert result.n_clusters == result.valleys.parts == 2
     assert max(result.valleys.votes) > 3
     assert adjusted_rand_score(y, result.labels) == 1
-    assert result.valleys.sentence.startswith("The neighbour graph falls into 2 parts by an eigengap; labelings")
+    assert result.valleys.sentence.startswith("Without sparse rows, the neighbour graph falls into 2 parts; labelings")
+    monkeypatch.setattr(dense_parts, "of_pieces", lambda job, found: None)
+    by_eigengap = bigsmic.fit(X, trim=False, **UNSCALED)
+    assert adjusted_rand_score(y, by_eigengap.labels) == 1
+    assert by_eigengap.valleys.sentence.startswith("The neighbour graph falls into 2 parts by an eigengap; labelings")
 
 
 def test_bent_clusters_that_nearly_touch_are_those_on_which_labelings_agree_by_density(monkeypatch):
@@ -580,7 +584,7 @@ def test_one_labeling_votes_alone_only_where_there_is_no_consensus_of_as_many():
 )
 def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, shown, agreement, plain):
     found = {"n_clusters": shown, "shown": shown, "clear": True, "votes": list(votes), "common": [], "joined": []}
-    found |= {"parts": None, "resolved": False}
+    found |= {"parts": None, "dense_parts": False}
 
     class Found:
         def done(self, stage, block):

@@ -1,4 +1,4 @@
-"""begun_again: a fit whose clusters are pieces of curves begins again without outlying rows.
+"""begun_again: a fit whose clusters are pieces of curves, and no dense parts, begins again without outlying rows.
 
 Valleys cut bent clusters into pieces, and the graph falls into bent clusters only if no rows in between connect them.
 On round clusters, outlying rows do no harm; and where clusters differ in density, trimming would dissolve sparse ones.
@@ -19,8 +19,8 @@ OF_WEIGHTS = ("weights.", "degree.", "matrix.", EIGENVALUE_COUNTS, wider_columns
 def begin_again(job: Job) -> Job | None:
     """The job, of which nothing is left that depends on weights, to begin again with trimmed rows; None if it must not.
 
-    It must if rows are to be trimmed where that helps, clusters are pieces of curves, labelings do not resolve the bent
-    clusters, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
+    It must if rows are to be trimmed where that helps, clusters are pieces of curves that are not put together to dense
+    parts, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
     """
     context, run = job.context, job.run
     if not context.settings.may_trim or graph_parts.lie_on_a_line(context):
@@ -28,9 +28,9 @@ def begin_again(job: Job) -> Job | None:
     if trimming.are_trimmed(context) or not run.done(NUMBER, 0):
         return None
     found = run.info(NUMBER, 0)
-    if not found["on_pieces"] or found["resolved"] or found["noise"] <= LEAST_NOISE:
+    if not found["on_pieces"] or found["dense_parts"] or found["noise"] <= LEAST_NOISE:
         return None
-    run.write(trimming.BEGUN_AGAIN, 0, {}, info={"ready": False})
+    run.write(trimming.BEGUN_AGAIN, 0, {}, info={"ready": False, "limit": found["sparse"]})
     return resumed(job)
 
 
@@ -39,9 +39,10 @@ def resumed(job: Job) -> Job:
     run = job.run
     if not run.done(trimming.BEGUN_AGAIN, 0):
         return job
-    if not run.info(trimming.BEGUN_AGAIN, 0)["ready"]:
+    info = run.info(trimming.BEGUN_AGAIN, 0)
+    if not info["ready"]:
         wider_columns.delete(run, (*OF_WEIGHTS, *wider_columns.OF_EIGENVECTORS, *wider_columns.OF_LABELINGS))
-        run.write(trimming.BEGUN_AGAIN, 0, {}, info={"ready": True})
+        run.write(trimming.BEGUN_AGAIN, 0, {}, info=info | {"ready": True})
     with job.timed("graph"):
         trimming.run(job)
     return job.afresh()

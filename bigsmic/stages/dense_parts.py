@@ -5,26 +5,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.numerics.graph import affinity
-from bigsmic.numerics.graph.affinity import GraphBlock
 from bigsmic.numerics.labeling import noise
-from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
+from bigsmic.numerics.labeling.curves import FEWEST_ROWS
+from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import drawn_clusters, graph_parts, trimming
+from bigsmic.stages import density, drawn_clusters, graph_parts
+from bigsmic.stages.density import NONE
 from bigsmic.stages.drawn_clusters import DrawnClusters
-from bigsmic.stages.graph import read_graph
 from bigsmic.stages.shown_number import NUMBER
-from bigsmic.types import Integers
+from bigsmic.types import Floats, Integers
 
-NONE = -1
-"""Part of a sparse row, and of a row in a part too small to be one."""
 LARGE = 0.05
 """Share of the dense rows from which on a part counts even if most rows of no cluster are in it."""
+LONG = 0.6
+"""Share of the variance along the first axes from which on pieces are long; sparse rows around them do not count."""
 INSIDE = 0.9
 """Least share of the dense rows of a cluster in its part, unless it lies across several."""
-ALIKE = 0.99
-"""Adjusted Rand index of parts and clusters from which these are the parts."""
 
 
 class DenseParts(NamedTuple):
@@ -33,21 +30,36 @@ class DenseParts(NamedTuple):
     Parameters
     ----------
     labels : ndarray of int64, shape (s,)
-        Number of the part of each row; :data:`NONE` for sparse rows, and others in none.
+        Number of the part of each row; ``NONE`` for sparse rows, and others in none.
+    roots : ndarray of int64, shape (n_parts,)
+        Smallest position in each part.
     """
 
     labels: Integers
+    roots: Integers
 
     @property
     def sizes(self) -> Integers:
         """Rows of each part."""
         return np.bincount(self.labels[self.labels != NONE])
 
-    def are(self, labels: Integers) -> bool:
-        """Whether clusters, of labels of the same rows, are the parts."""
+    def of_groups(self, groups: Integers, weights: Floats) -> Integers:
+        """Part of every group of a labeling: int64, shape (m,).
+
+        A group without drawn dense rows is of the part to whose groups its weight is largest.
+
+        Parameters
+        ----------
+        groups : ndarray of int, shape (s,)
+            Of the drawn rows.
+        weights : ndarray of float64, shape (m, m)
+            Of the graph between every two groups.
+        """
         inside = self.labels != NONE
-        table = contingency(self.labels[inside], labels[inside], len(self.sizes), labels.max() + 1)
-        return adjusted_rand_index(table) >= ALIKE
+        table = contingency(self.labels[inside], groups[inside], len(self.roots), len(weights))
+        known, part_of = table.any(axis=0), table.argmax(axis=0)
+        to_parts = [weights[:, known & (part_of == y)].sum(axis=1) for y in range(len(self.roots))]
+        return np.where(known, part_of, np.argmax(to_parts, axis=0))
 
 
 def of_pieces(job: Job, found: DrawnClusters) -> DenseParts | None:
@@ -63,40 +75,29 @@ def of_pieces(job: Job, found: DrawnClusters) -> DenseParts | None:
     limit = noise.distance(found.sigma, noise.AMID)
     dense = found.sigma <= limit
     shapes = drawn_clusters.pieces(job, found._replace(P=found.P[dense], labels=found.labels[dense]))
-    asked = job.context.settings.n_clusters if job.context.settings.number_given else 0
+    settings = job.context.settings
+    asked = settings.n_clusters if settings.number_given and settings.n_clusters <= 1 / LARGE else 0
     if graph_parts.lie_on_a_line(job.context) or not (asked or shapes.n_of_curves() > 1):
         return None
     task = partial(_roots, positions=found.positions, limit=limit)
     roots = job.map_blocks(NUMBER, [0], task)[0]
     numbers, of_row = np.unique(roots[dense], return_inverse=True)
     table = contingency(of_row, found.labels[dense], len(numbers), found.labels.max() + 1)
-    most, known = table.argmax(axis=0), table.any(axis=0)
+    rows = np.bincount(found.labels, minlength=table.shape[1])
+    known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, rows / 2)
+    most = table.argmax(axis=0)
     held = np.bincount(most[known], minlength=len(numbers))
     are_large = table.sum(axis=1) >= LARGE * table.sum()
     are_as_asked = asked > 1 and np.count_nonzero(are_large) == asked
     counts = are_large if are_as_asked else are_large | (held > 0)
     is_piece = known & ((held[most] > 1) | (table.max(axis=0) < INSIDE * table.sum(axis=0)))
-    if not (are_as_asked or shapes.are_of_curves(is_piece[: len(shapes.sizes)])):
+    if not (are_as_asked or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
         return None
     labels = np.full(len(roots), NONE)
     labels[dense] = np.where(counts, np.cumsum(counts) - 1, NONE)[of_row]
-    return DenseParts(labels)
+    return DenseParts(labels, numbers[counts])
 
 
 def _roots(context: Context, _: int, positions: Integers, limit: float) -> Integers:
-    """Smallest position of the dense part of each row at ascending positions, its own for a sparse row.
-
-    All edges count: with fewer, a curve of some thousand rows falls apart where a few of them are missing by chance.
-    """
-    forest, widest = affinity.new_forest(context.n), context.settings.n_neighbors
-    for p in context.blocks:
-        affinity.join_block(forest, _without_sparse(context, read_graph(context, p), limit), widest)
-    return affinity.roots(forest, positions)
-
-
-def _without_sparse(context: Context, graph: GraphBlock, limit: float) -> GraphBlock:
-    """The block, with a rank beyond all of those of edges to or from sparse rows."""
-    places = np.arange(graph.lo, graph.hi), graph.halo
-    sparse = np.concatenate([trimming.are_beyond(context, at, limit) for at in places])
-    ends = sparse[graph.indices] | np.repeat(sparse[: graph.hi - graph.lo], np.diff(graph.indptr))
-    return graph._replace(ranks=np.where(ends, np.iinfo(graph.ranks.dtype).max, graph.ranks))
+    """Smallest position of the component of rows at some positions in the graph without sparse rows."""
+    return density.components(context, limit)[positions].astype(np.int64)

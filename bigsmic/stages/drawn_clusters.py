@@ -12,7 +12,7 @@ from bigsmic.numerics.labeling import blobs, consensus, curves
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import trimming, valleys
+from bigsmic.stages import density, valleys
 from bigsmic.stages.labelings import Merging, read_groups
 from bigsmic.stages.shown_number import NUMBER
 from bigsmic.types import Integers
@@ -111,7 +111,7 @@ def all_groups(context: Context, p: int) -> Integers:
 def _drawn(context: Context, p: int, rows: Integers) -> tuple[Any, ...]:
     """Components, groups, positions and distances of the drawn rows of one block."""
     drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
-    of_block = valleys.components(context, p), all_groups(context, p), trimming.distances(context, p)
+    of_block = valleys.components(context, p), all_groups(context, p), density.distances(context, p)
     P, groups, sigma = (array[drawn] for array in of_block)
     return P, groups, context.layout.bounds[p] + drawn, sigma
 

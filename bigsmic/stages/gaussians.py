@@ -18,7 +18,7 @@ from bigsmic.stages.choice import chosen, chosen_set
 from bigsmic.stages.consensus import voted
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
-from bigsmic.stages.shown_number import are_parts
+from bigsmic.stages.shown_number import are_dense_parts, are_parts
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
@@ -32,9 +32,10 @@ def are_used(context: Context) -> bool:
 def run(job: Job) -> None:
     """Estimate the Gaussian of every cluster, and the pairs of clusters between which Gaussians are used.
 
-    There are none where the clusters are untied parts of the graph, which may be bent.
+    There are none where the clusters are dense parts, or untied ones, of the graph, which may be bent.
     """
-    if are_parts(job.run, job.context.settings.n_clusters) and connectivity.n_untied(job.context) > 1:
+    run, c = job.run, job.context.settings.n_clusters
+    if are_dense_parts(run, c) or (are_parts(run, c) and connectivity.n_untied(job.context) > 1):
         return
     if are_used(job.context):
         if not job.complete("final", job.context.blocks):

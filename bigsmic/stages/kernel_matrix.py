@@ -20,7 +20,6 @@ from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
 from bigsmic.weight_functions import called
 
-LEAK = 0.5
 CHECKED_EDGES = 1000  # of a block, on which a callable is tested for symmetry in sigma_i and sigma_j
 FIELDS = ("halo", "indptr", "indices", "data")
 
@@ -79,10 +78,7 @@ def degree_name(eigenproblem: Eigenproblem) -> str:
 
 def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None:
     block, of_groups = links.linked(context, weights_block(context, eigenproblem, p))
-    degree = affinity.degree(block) + of_groups
-    if trimming.are_trimmed(context):
-        degree[trimming.factors(context, np.arange(block.lo, block.hi)) < 1] *= 1 + LEAK
-    context.run.write(degree_name(eigenproblem), p, {"degree": degree})
+    context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
     _write_block(context, weights_name(eigenproblem), p, block)
 
 

@@ -13,7 +13,6 @@ from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
 from bigsmic.numerics.labeling.merge_tree import MergeTree, gram, merge_tree
-from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -21,7 +20,16 @@ from bigsmic.stages import kernel_matrix
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
-from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, is_shown
+from bigsmic.stages.shown_number import (
+    NUMBER,
+    are_by_size,
+    are_dense_parts,
+    are_joined,
+    are_parts,
+    dense_parts,
+    is_shown,
+)
+from bigsmic.stages.valley_trees import TREE_FIELDS, number_of, valley_tree_of, weights_between
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
@@ -30,9 +38,6 @@ MANY_COLUMNS = 128  # from which on such a rotation takes fewer steps, as each t
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are computed at a time
 GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
-TREE_FIELDS = ("columns", "merges", "ratios")
-VALLEYS = "valleys"
-VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
 def run(job: Job) -> None:
@@ -320,10 +325,13 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
     """Cluster of each group of a labeling, from a cut of its tree of valleys: int64, shape (m,).
 
     Where as many clusters are asked for as labelings show, one that shows more keeps them: the consensus merges what
-    others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density. Where some
-    more are asked for than labelings show, and these agree, the smallest groups are parted from the clusters shown.
+    others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density, or are of
+    dense parts. Where some more are asked for than labelings show, and these agree, the smallest groups are parted from
+    the clusters shown.
     """
-    if context.run.info(NUMBER, 0)["parts"] == context.settings.n_clusters:
+    if are_dense_parts(context.run, context.settings.n_clusters):
+        return dense_parts(context.run, number_of(context, spec), spec.n_eigenvectors)
+    if are_parts(context.run, context.settings.n_clusters):
         return Reader(context, spec).tree.cut(context.settings.n_clusters)
     found, n_clusters = valley_tree_of(context, spec), context.settings.n_clusters
     if are_joined(context.run, n_clusters):
@@ -334,26 +342,6 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
         sizes, shown = weights_between(context, spec).sum(axis=1), context.run.info(NUMBER, 0)["shown"]
         found = found._replace(tree=found.by_size(shown, sizes))
     return found.tree.cut(min(n_clusters, len(found.tree.columns)))
-
-
-def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
-    """The tree that merges the groups of a labeling by valleys; see :mod:`bigsmic.stages.valleys`."""
-    read, i = context.run.reader(VALLEYS, 0), _valleys_of(context, spec)
-    *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
-    tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
-    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]))
-
-
-def weights_between(context: Context, spec: LabelingSpec) -> Floats:
-    """Weight of the graph between every two groups of a labeling: float64, shape (m, m)."""
-    weights: Floats = context.run.read(VALLEYS, 0, f"weights.{_valleys_of(context, spec)}")
-    return weights
-
-
-def _valleys_of(context: Context, spec: LabelingSpec) -> int:
-    """Number of a labeling among those that are merged by valleys."""
-    specs = specs_of(context)
-    return [specs[b] for b in specs.by_valleys].index(spec)
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:
@@ -373,7 +361,7 @@ def _label(job: Job, eigenproblem: Eigenproblem, merging: Merging, group: Group)
     readers = [Reader(context, specs_of(context)[b]) for b in numbers]
     missing = group.call_sum(("begin", numbers, [reader.n_moved for reader in readers]))
     for i in np.flatnonzero(missing).tolist():
-        _adopt(context, group, i, int(missing[i]))
+        adopt(context, group, i, int(missing[i]))
     resolutions = [_resolution(context, reader.spec) for reader in readers]
     if any(resolution is not None for resolution in resolutions):
         local_moving.local_moves(group, resolutions)
@@ -387,7 +375,7 @@ def _resolution(context: Context, spec: LabelingSpec) -> float | None:
     return 0.0 if spec.assignment == "merge" and falls_apart(context, context.settings.n_clusters) else 1.0
 
 
-def _adopt(context: Context, group: Group, i: int, missing: int) -> None:
+def adopt(context: Context, group: Group, i: int, missing: int) -> None:
     """Label rows by their nearest labelled neighbour until none changes, and the remaining ones by the nearest mean."""
     before, left = missing + 1, missing
     while 0 < left < before:
@@ -420,6 +408,10 @@ class StoredLabels(local_moving.RowMoves):
     def begin(self, numbers: Sequence[int], n_groups: Sequence[int]) -> Integers:
         """Begin with the labels of some labelings; return the number of rows that have none, of each."""
         self.start((self._assigned(b) for b in numbers), n_groups)
+        return self.n_missing()
+
+    def n_missing(self) -> Integers:
+        """Number of the rows that have no label, of each labeling."""
         return self.shard.sum_over_blocks(lambda p: (self.labels[self.shard.rows(p)] < 0).sum(axis=0))
 
     def _assigned(self, b: int) -> Integers:

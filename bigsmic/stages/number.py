@@ -1,6 +1,6 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, dense_parts, drawn_clusters, graph_parts, linked_groups
+from bigsmic.stages import connectivity, dense_parts, density, drawn_clusters, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
-from bigsmic.stages.labelings import VALLEYS, Merging, Reader, valley_tree_of, weights_between
+from bigsmic.stages.labelings import Merging, Reader
 from bigsmic.stages.shown_number import (
     NUMBER,
     PLAIN,
@@ -24,6 +24,7 @@ from bigsmic.stages.shown_number import (
     counted,
     is_shown,
 )
+from bigsmic.stages.valley_trees import VALLEYS, valley_tree_of, weights_between
 from bigsmic.stages.wider_columns import FULL, have_copies
 from bigsmic.types import Floats, Integers
 
@@ -194,9 +195,16 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
-    info |= {"bent": evidence.bent is not None, "resolved": _are_resolved(evidence, info)}
+    dense = evidence.bent if parts is not None and not evidence.is_one_curve else None
+    part_of = np.zeros(0, np.int64)
+    if dense:
+        part_of = np.concatenate(_part_of_groups(evidence, dense))
+        job.fill(density.DENSE_PARTS, [0], partial(density.write_parts, limit=info["sparse"], roots=dense.roots))
+    info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
-    job.run.write(NUMBER, block, evidence.curve, info=info | _of_links(context, n_clusters, by_groups))
+    job.run.write(
+        NUMBER, block, evidence.curve | {"part_of": part_of}, info=info | _of_links(context, n_clusters, by_groups)
+    )
 
 
 def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
@@ -226,6 +234,7 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     votes = [tree.n_clusters for tree in found]
     noted = {
         "noise": noise.share(evidence.drawn_rows.sigma),
+        "sparse": noise.distance(evidence.drawn_rows.sigma, noise.AMID),
         "shown": shown,
         "votes": votes,
         "columns": sizes[0],
@@ -243,6 +252,8 @@ def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts
     found = evidence.drawn(evidence.trees, evidence.shown)
     are_sure = not evidence.disagree and evidence.at("weakest", evidence.shown, 0.0) >= DEEP
     bent = None if are_sure else dense_parts.of_pieces(job, found)
+    if bent and any(len(np.unique(of)) < len(bent.roots) for of in _part_of_groups(evidence, bent)):
+        bent = None  # a part without a group in some labeling would have no posterior
     return bent is not None or drawn_clusters.pieces(job, found).are_of_curves(), bent
 
 
@@ -358,16 +369,17 @@ def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[in
 
 
 def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
-    """Whether labelings, cut by density at the number of parts, do not agree on these."""
-    agreements = evidence.shared.agreements
-    return parts is not None and agreements(evidence.by_density, np.array([parts])).item() < PLAIN
-
-
-def _are_resolved(evidence: _Evidence, info: Mapping[str, Any]) -> bool:
-    """Whether labelings, cut by density, agree on the dense parts of the graph, and show these."""
-    if evidence.bent is None or info["n_clusters"] != info["parts"] or info["parts_disputed"]:
+    """Whether labelings, cut by density at the number of parts, do not agree on these, and rows do not tell them."""
+    if parts is None or (evidence.bent is not None and not evidence.is_one_curve):
         return False
-    return evidence.bent.are(evidence.drawn(evidence.by_density, info["parts"]).labels)
+    agreements = evidence.shared.agreements
+    return agreements(evidence.by_density, np.array([parts])).item() < PLAIN
+
+
+def _part_of_groups(evidence: _Evidence, dense: dense_parts.DenseParts) -> list[Integers]:
+    """Dense part of every group of each labeling."""
+    columns = zip(evidence.drawn_rows.groups.T, evidence.shared.weights, strict=True)
+    return [dense.of_groups(groups, weights) for groups, weights in columns]
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:

@@ -26,6 +26,7 @@ from bigsmic.stages import (
     route,
     shown_number,
     trimming,
+    valley_trees,
 )
 from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
@@ -173,12 +174,12 @@ class Model(Neighborhood):
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if specs_of(context).by_valleys:  # which labelings are returned depends on them, too
-            self.reads |= {labelings.VALLEYS: None, shown_number.NUMBER: None}
+            self.reads |= {valley_trees.VALLEYS: None, shown_number.NUMBER: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
         self.reads |= {noise.SPACING: None} if context.settings.finds_noise else {}
-        self.reads |= {trimming.TRIMMED: None} if trimming.are_trimmed(context) else {}
+        self.reads |= trimming.stages(context)
         self.reads |= {gaussians.GAUSSIANS: None} if self.shapes else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:

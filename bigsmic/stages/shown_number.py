@@ -3,6 +3,7 @@
 import numpy as np
 
 from bigsmic.store import Run
+from bigsmic.types import Integers
 
 NUMBER = "number"
 ABOUT = 0.05
@@ -65,12 +66,31 @@ def are_parts(run: Run, n_clusters: int) -> bool:
     return run.done(NUMBER, 0) and run.info(NUMBER, 0)["parts"] == n_clusters
 
 
+def dense_parts(run: Run, labeling: int, n_groups: int) -> Integers:
+    """Number of the dense part of each group of a labeling: int64, shape (n_groups,).
+
+    Parameters
+    ----------
+    run : Run
+    labeling : int
+        Number among those that are merged by valleys, which all have as many groups.
+    n_groups : int
+    """
+    part_of: Integers = run.read(NUMBER, 0, "part_of").reshape(-1, n_groups)[labeling]
+    return part_of
+
+
+def are_dense_parts(run: Run, n_clusters: int) -> bool:
+    """Whether so many clusters are the parts of the graph without sparse rows."""
+    return are_parts(run, n_clusters) and run.info(NUMBER, 0)["dense_parts"]
+
+
 def is_plain(run: Run, n_clusters: int) -> bool:
     """Whether the data show as many clusters, and the labelings agree on which ones they are, or show dense parts."""
     if counted(run) is None:
         return False
     info = run.info(NUMBER, 0)
-    if are_joined(run, n_clusters) or (info["resolved"] and info["parts"] == n_clusters):
+    if are_joined(run, n_clusters) or are_dense_parts(run, n_clusters):
         return True
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)

@@ -1,7 +1,8 @@
 """trimmed: outlying rows, whose weights are made tiny, so that they follow their neighbours.
 
-With ``trim=True`` rows are trimmed as soon as the graph is known; with ``trim="auto"`` after a first attempt whose
-clusters are pieces of curves, see :mod:`bigsmic.stages.bent_clusters`.
+With ``trim=True`` rows far out are trimmed as soon as the graph is known. With ``trim="auto"`` sparse rows are, and
+those in small components without these, after a first attempt whose clusters are pieces of curves; see
+:mod:`bigsmic.stages.bent_clusters`.
 """
 
 from functools import partial
@@ -13,6 +14,7 @@ from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import noise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import density
 from bigsmic.types import Floats, Integers
 
 TRIMMED = "trimmed"
@@ -21,12 +23,14 @@ BEGUN_AGAIN = "begun_again"
 SAMPLE_ROWS = 20_000  # drawn by hash from all rows to determine the distance beyond which a row is outlying
 WEIGHT = 1e-4
 """Factor of the weights of such a row: small compared with those of others, and enough to keep the graph connected."""
+PART = 0.01
+"""Share of the rows from which on a component without sparse rows is not trimmed."""
 
 
 def run(job: Job) -> None:
-    """Find the distance to the t-th neighbour, largest t, above which rows are trimmed; the stage ``trimmed``."""
+    """Find the rows that are trimmed, if any are; the stage ``trimmed``."""
     if are_trimmed(job.context):
-        job.run_steps(TRIMMED, [0], _find_limit)
+        job.run_steps(TRIMMED, [0], _find)
 
 
 def are_trimmed(context: Context) -> bool:
@@ -34,10 +38,18 @@ def are_trimmed(context: Context) -> bool:
     return context.settings.trims or context.run.done(BEGUN_AGAIN, 0)
 
 
-def _find_limit(job: Job, block: int) -> None:
-    limit = noise.distance(_drawn(job), noise.FAR_OUT if job.context.settings.trims else noise.AMID)
-    total = int(job.sum_blocks(TRIMMED, job.context.blocks, partial(_count, limit=limit)))
-    job.run.write(TRIMMED, block, {"limit": np.array(limit)}, info={"rows": total})
+def stages(context: Context) -> dict[str, None]:
+    """Names of the stages that tell which rows are trimmed, with all of their arrays."""
+    names = (TRIMMED, BEGUN_AGAIN) if are_trimmed(context) else ()
+    return {name: None for name in names if context.run.done(name, 0)}
+
+
+def _find(job: Job, block: int) -> None:
+    if job.context.settings.trims:
+        task = partial(_write_far_out, limit=noise.distance(_drawn(job), noise.FAR_OUT))
+    else:
+        task = partial(_write_sparse, limit=job.run.info(BEGUN_AGAIN, 0)["limit"])
+    job.fill(TRIMMED, [block], task)
 
 
 def _drawn(job: Job) -> Floats:
@@ -47,31 +59,28 @@ def _drawn(job: Job) -> Floats:
 
 
 def _sample(context: Context, p: int, rows: Integers) -> Floats:
-    return distances(context, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
+    return density.distances(context, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
 
 
-def _count(context: Context, p: int, limit: float) -> int:
-    return int(np.count_nonzero(distances(context, p) > limit))
+def _write_far_out(context: Context, block: int, limit: float) -> None:
+    _write(context, block, np.concatenate([density.distances(context, p) > limit for p in context.blocks]))
 
 
-def distances(context: Context, p: int) -> Floats:
-    """Distance of every row of a block to its neighbour of the largest t, float32."""
-    found: Floats = context.run.read("graph", p, "sigma", _largest(context))[0]
-    return found
+def _write_sparse(context: Context, block: int, limit: float) -> None:
+    roots = density.components(context, limit)
+    _write(context, block, np.bincount(roots)[roots] < PART * context.n)
 
 
-def _largest(context: Context) -> int:
-    return context.settings.t.index(max(context.settings.t))
+def _write(context: Context, block: int, trimmed: NDArray[np.bool_]) -> None:
+    arrays, parts = {"trimmed": trimmed.astype(np.uint8)}, {"trimmed": context.layout.bounds}
+    context.run.write(TRIMMED, block, arrays, parts=parts, info={"rows": int(trimmed.sum())})
+
+
+def rows_at(context: Context, positions: Integers) -> NDArray[np.bool_]:
+    """Whether rows at ascending positions are trimmed."""
+    return context.at(TRIMMED, lambda p: context.run.read(TRIMMED, 0, "trimmed", p), positions).astype(bool)
 
 
 def factors(context: Context, positions: Integers) -> NDArray[np.float32]:
     """Factors of the weights of rows at ascending positions, float32: 1, or a tiny one for trimmed rows."""
-    known = context.cached(TRIMMED, lambda: context.run.read(TRIMMED, 0, "limit"))
-    return np.where(are_beyond(context, positions, known), np.float32(WEIGHT), np.float32(1))
-
-
-def are_beyond(context: Context, positions: Integers, limit: float) -> NDArray[np.bool_]:
-    """Whether rows at ascending positions are farther than `limit` from their neighbours of the largest t."""
-    i = _largest(context)
-    far: NDArray[np.bool_] = context.at(f"sigma {i}", lambda p: distances(context, p), positions) > limit
-    return far
+    return np.where(rows_at(context, positions), np.float32(WEIGHT), np.float32(1))

@@ -20,17 +20,18 @@ from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix, linked_groups
+from bigsmic.stages import density, kernel_matrix, linked_groups
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
-    VALLEY_FIELDS,
-    VALLEYS,
     Merging,
     StoredLabels,
+    adopt,
     groups_by_valleys,
     merged_name,
     read_groups,
 )
+from bigsmic.stages.shown_number import are_dense_parts
+from bigsmic.stages.valley_trees import VALLEY_FIELDS, VALLEYS
 from bigsmic.types import Floats, Integers
 
 AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
@@ -113,13 +114,16 @@ def cut(job: Job) -> None:
         if not job.complete(merged_name(spec), context.blocks):
             kernel_matrix.prepare(job, spec.eigenproblem)
             make = partial(MergedLabels, b=b, in_memory=job.plan.kernel_in_memory)
-            job.run_actors(merged_name(spec), make, _move)
+            job.run_actors(merged_name(spec), make, partial(_move, context))
 
 
-def _move(group: Group) -> None:
-    group.call(("begin_merged",))
-    resolution = local_moving.resolution_of(group.call_sum(("label_sums",))[1])
-    local_moving.local_moves(group, (resolution,))
+def _move(context: Context, group: Group) -> None:
+    missing = int(group.call_sum(("begin_merged",)).item())
+    if missing:
+        adopt(context, group, 0, missing)
+    else:
+        resolution = local_moving.resolution_of(group.call_sum(("label_sums",))[1])
+        local_moving.local_moves(group, (resolution,))
     group.call(("write_merged",))
 
 
@@ -140,11 +144,19 @@ class MergedLabels(StoredLabels):
         self.b, self.spec = b, specs_of(context)[b]
         super().__init__(context, shard, self.spec.eigenproblem, in_memory)
 
-    def begin_merged(self) -> None:
-        """Start from the clusters into which groups are merged."""
-        of_group = groups_by_valleys(self.context, self.spec)
-        labels = [of_group[read_groups(self.context, p, self.b)] for p in self.shard.blocks]
-        self.start([np.concatenate(labels)], [int(of_group.max()) + 1])
+    def begin_merged(self) -> Integers:
+        """Start from the clusters into which groups are merged; return the number of rows without one, shape (1,).
+
+        Where these are dense parts, rows start from their own part, and sparse rows, and others in none, without one.
+        """
+        context, c = self.context, self.context.settings.n_clusters
+        if are_dense_parts(context.run, c):
+            self.start([np.concatenate([density.read_parts(context, p) for p in self.shard.blocks])], [c])
+        else:
+            of_group = groups_by_valleys(context, self.spec)
+            labels = [of_group[read_groups(context, p, self.b)] for p in self.shard.blocks]
+            self.start([np.concatenate(labels)], [int(of_group.max()) + 1])
+        return self.n_missing()
 
     def write_merged(self) -> None:
         """Write the labels of the blocks that the run lacks."""

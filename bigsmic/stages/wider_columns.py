@@ -20,6 +20,7 @@ from bigsmic.numerics.graph.equal_rows import first_equal
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvalue_counts, graph_parts
+from bigsmic.stages.density import DENSE_PARTS
 from bigsmic.stages.eigenvectors import can_go_on
 from bigsmic.stages.labeling_specs import (
     FEWEST_COLUMNS,
@@ -30,8 +31,8 @@ from bigsmic.stages.labeling_specs import (
     specs_of,
     valley_columns,
 )
-from bigsmic.stages.labelings import VALLEYS
 from bigsmic.stages.shown_number import NUMBER
+from bigsmic.stages.valley_trees import VALLEYS
 from bigsmic.stages.valleys import TEMPORARY as OF_GROUPS
 from bigsmic.store import Run
 
@@ -48,7 +49,7 @@ square, and of many more parts, with few rows each, valleys do not tell which be
 COUNTED_ROWS = 5000
 """Rows of the sample, about as many, in which copies are counted."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "ahead.", "restart.")
-OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, *OF_GROUPS)
+OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, DENSE_PARTS, *OF_GROUPS)
 
 
 def widened(job: Job, found: Job) -> Job | None:

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import zarr
 from locations import ROOT
+from sklearn.datasets import make_moons
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning
 from bigsmic.features import windows
+from bigsmic.stages import dense_parts
 
 PAGE = (ROOT / "docs" / "run-directory.md").read_text()
 CODES = {"any": "any"} | {np.dtype(code).str: code for code in ("f4", "f8", "i4", "i8", "u2", "u1")}
@@ -63,8 +65,9 @@ def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
     Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was
-    given no number of clusters, ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not
-    all valid, and ``numbered``, whose clusters have the numbers of another run and a name.
+    given no number of clusters, ``bent``, one of bent clusters, ``again``, another that has begun again, ``no_valleys``, one of labelings of all kinds,
+    ``selected``, of windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run
+    and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -89,6 +92,13 @@ def run(tmp_path_factory):
     seen["updates"] = {"labels", "posterior", "novelty"}
     seen["drift_reference"] = {"counts", "sampled", "sums", "novel", "spreads"}
     one_blob = rng.standard_normal((590, 8))
+    moons = make_moons(2000, noise=0.05, random_state=0)[0]
+    scattered = rng.uniform(moons.min(axis=0), moons.max(axis=0), (200, 2))
+    bent = np.concatenate([moons, scattered])
+    bigsmic.fit(bent, out=(out := out.with_name("bent")), **options | {"t": (5, 10)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_parts, "of_pieces", lambda job, found: None)
+        bigsmic.fit(bent, out=(out := out.with_name("again")), **options | {"t": (5, 10)})
     for name, rows, c, others in (
         ("open", X, None, {}),
         ("no_valleys", one_blob, 2, {}),
@@ -96,7 +106,7 @@ def run(tmp_path_factory):
         ("plain", X, 2, {"noise": True, "trim": True, "n_components": 6}),
     ):
         before, out = out, out.with_name(name)
-        bigsmic.fit(rows, c, out=out, **options, **others)
+        bigsmic.fit(rows, c, out=out, **options | others)
     look("all", 0, 0)
     bigsmic.fit(X[100:], 2, like=before, out=(out := out.with_name("numbered")), **options).set_names({0: "low"})
     out = out.with_name("plain")
@@ -108,7 +118,13 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, *(out.with_name(name) for name in ("few", "joined", "selected", "open", "no_valleys", "numbered")))
+    runs = (
+        out,
+        *(
+            out.with_name(name)
+            for name in ("few", "joined", "selected", "bent", "again", "open", "no_valleys", "numbered")
+        ),
+    )
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

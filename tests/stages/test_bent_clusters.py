@@ -1,17 +1,20 @@
 """Bent clusters in noise: found without sparse rows, by a fit that begins again, the same whenever it is killed."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
 import bigsmic
 from bigsmic.runtime.context import Context
-from bigsmic.stages import bent_clusters, dense_parts, number, selection, trimming, wider_columns
-from bigsmic.stages.dense_parts import NONE, DenseParts
+from bigsmic.stages import bent_clusters, dense_parts, density, number, selection, trimming, wider_columns
+from bigsmic.stages.dense_parts import DenseParts
+from bigsmic.stages.density import NONE
 from bigsmic.stages.graph import read_graph
 
 OPTIONS = {"n_centers": 40, "n_threads": 1}
@@ -38,6 +41,18 @@ def whole(moons):
         return bigsmic.fit(moons[0], **OPTIONS)
 
 
+def find_none(job, found):
+    """In place of `dense_parts.of_pieces`: fits of clusters on pieces of curves begin again."""
+
+
+@pytest.fixture(scope="module")
+def begun_again(moons):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        patch.setattr(dense_parts, "of_pieces", find_none)
+        return bigsmic.fit(moons[0], **OPTIONS)
+
+
 def score(found, y):
     """Adjusted Rand index on rows that are no noise."""
     return adjusted_rand_score(y[y >= 0], found.labels[y >= 0])
@@ -46,9 +61,32 @@ def score(found, y):
 def test_moons_in_noise_are_found_without_their_number(moons, whole):
     assert whole.n_clusters == 2
     assert score(whole, moons[1]) > 0.95
-    assert 0.05 < whole.valleys.trimmed < 0.2
-    assert "outlying" in whole.valleys.sentence
-    assert (whole.predict(moons[0]) == whole.labels).mean() > 0.97
+    assert whole.valleys.dense_parts
+    assert whole.valleys.trimmed == 0
+    X, y = in_noise(*make_moons(1000, noise=0.05, random_state=1), 0.1, seed=1)
+    assert adjusted_rand_score(y[y >= 0], whole.predict(X)[y >= 0]) > 0.95
+    np.testing.assert_array_equal(whole.predict(moons[0]), whole.labels)
+    moved = pickle.loads(pickle.dumps(whole))
+    np.testing.assert_array_equal(moved.predict(X), whole.predict(X))
+
+
+def test_a_fit_begins_again_without_sparse_rows_if_it_finds_no_dense_parts(moons, begun_again):
+    assert begun_again.n_clusters == 2
+    assert score(begun_again, moons[1]) > 0.95
+    assert not begun_again.valleys.dense_parts
+    assert 0.05 < begun_again.valleys.trimmed < 0.2
+    assert "outlying" in begun_again.valleys.sentence
+    assert (begun_again.predict(moons[0]) == begun_again.labels).mean() > 0.97
+    moved = pickle.loads(pickle.dumps(begun_again))
+    np.testing.assert_array_equal(moved.predict(moons[0][:100]), begun_again.predict(moons[0][:100]))
+
+
+def test_a_single_ring_has_no_number():
+    angle, draw = np.random.default_rng(0).uniform(0, 2 * np.pi, 2000), np.random.default_rng(1)
+    evidence = bigsmic.fit(np.stack([np.cos(angle), np.sin(angle)], axis=1) + draw.normal(0, 0.05, (2000, 2))).valleys
+    assert not evidence.clear
+    assert evidence.one_curve
+    assert "pieces of a single curve" in evidence.sentence
 
 
 def test_moons_in_noise_are_found_with_their_number(moons):
@@ -65,16 +103,8 @@ def test_bent_clusters_beside_round_ones_are_whole(share):
     assert score(found, y) > 0.95
 
 
-def test_a_fit_does_not_begin_again_where_its_labelings_show_the_dense_parts():
-    X, y = make_circles(2000, noise=0.03, factor=0.5, random_state=0)
-    found = bigsmic.fit(X, **OPTIONS)
-    assert found.n_clusters == 2
-    assert score(found, y) > 0.95
-    assert found.valleys.trimmed == 0
-    assert not found._run.done(trimming.BEGUN_AGAIN, 0)
-
-
-def test_no_rows_are_trimmed_if_the_caller_says_so(moons):
+def test_no_fit_begins_again_if_the_caller_says_so(moons, monkeypatch):
+    monkeypatch.setattr(dense_parts, "of_pieces", find_none)
     assert bigsmic.fit(moons[0], trim=False, **OPTIONS).valleys.trimmed == 0
 
 
@@ -84,12 +114,14 @@ def test_no_rows_are_trimmed_if_the_caller_says_so(moons):
     [
         (bent_clusters, "begin_again"),
         (wider_columns, "delete"),
-        (trimming, "_find_limit"),
+        (trimming, "_write_sparse"),
         (number, "_curve"),
         (selection, "run"),
     ],
 )
-def test_a_killed_fit_goes_on_without_sparse_rows(moons, whole, tmp_path, module, name):
+def test_a_killed_fit_goes_on_without_sparse_rows(moons, begun_again, tmp_path, monkeypatch, module, name):
+    monkeypatch.setattr(dense_parts, "of_pieces", find_none)
+
     def kill(*_, **__):
         raise KeyboardInterrupt
 
@@ -98,17 +130,30 @@ def test_a_killed_fit_goes_on_without_sparse_rows(moons, whole, tmp_path, module
         with pytest.raises(KeyboardInterrupt):
             bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
     found = bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
-    np.testing.assert_array_equal(found.labels, whole.labels)
+    np.testing.assert_array_equal(found.labels, begun_again.labels)
     again = bigsmic.Result.open(tmp_path / "run")
-    np.testing.assert_array_equal(again.labels, whole.labels)
-    assert again.valleys.trimmed == whole.valleys.trimmed > 0
+    np.testing.assert_array_equal(again.labels, begun_again.labels)
+    assert again.valleys.trimmed == begun_again.valleys.trimmed > 0
+
+
+@pytest.mark.usefixtures("many_blocks")
+@pytest.mark.parametrize(("module", "name"), [(density, "write_parts"), (number, "_curve"), (selection, "run")])
+def test_a_killed_fit_goes_on_with_the_same_dense_parts(moons, whole, tmp_path, module, name):
+    def kill(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, kill)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
+    np.testing.assert_array_equal(bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS).labels, whole.labels)
 
 
 @pytest.mark.usefixtures("many_blocks")
 def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole):
     context = Context(None, whole._run, whole.settings)
     n = len(moons[0])
-    sigma = np.concatenate([trimming.distances(context, p) for p in context.blocks])
+    sigma = np.concatenate([density.distances(context, p) for p in context.blocks])
     limit = float(np.quantile(sigma, 0.8))
     ends = []
     for p in context.blocks:
@@ -119,13 +164,15 @@ def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole):
     rows, columns = np.concatenate(ends, axis=1)
     both = (sigma[rows] <= limit) & (sigma[columns] <= limit)
     expected = connected_components(coo_array((np.ones(both.sum()), (rows[both], columns[both])), (n, n)))[1]
-    found = dense_parts._roots(context, 0, np.arange(n), limit)
+    found = density.components(context, limit)
     assert adjusted_rand_score(expected, found) == 1
     assert len(np.unique(found)) == expected.max() + 1
 
 
-def test_clusters_are_the_parts_whatever_the_labels_of_sparse_rows():
-    parts = DenseParts(np.array([0, 0, 0, 1, 1, NONE, NONE]))
-    np.testing.assert_array_equal(parts.sizes, [3, 2])
-    assert parts.are(np.array([2, 2, 2, 0, 0, 1, 2]))
-    assert not parts.are(np.array([2, 2, 0, 0, 0, 1, 2]))
+def test_every_group_is_of_a_part():
+    parts = DenseParts(np.array([0, 0, 0, 1, 1, 2, NONE, NONE]), np.array([5, 9, 11]))
+    np.testing.assert_array_equal(parts.sizes, [3, 2, 1])
+    weights = np.eye(4)
+    weights[3, 1] = weights[1, 3] = 0.1
+    groups = np.array([0, 0, 0, 1, 1, 2, 3, 3])
+    np.testing.assert_array_equal(parts.of_groups(groups, weights), [0, 1, 2, 1])  # the last as its heaviest neighbour

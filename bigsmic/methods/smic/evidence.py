@@ -43,8 +43,8 @@ class Valleys:
         Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
         agree.
     parts : int or None
-        Number of parts that the neighbour graph falls into by an eigengap, where these are fewer than the
-        labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
+        Number of parts that the neighbour graph falls into by an eigengap, or without sparse rows, where the groups
+        are pieces of these: the answer, then. None elsewhere.
     surer : int or None
         Number of clusters of nearly the largest modularity that is the answer in the place of the groups that valleys
         separate: the labelings agree to less than 0.9 on these, and more on it, or these are too few, as the next
@@ -60,6 +60,10 @@ class Valleys:
         Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
     on_pieces : bool
         Whether the groups are pieces of curves, and c was not given or labelings do not agree on them.
+    dense_parts : bool
+        Whether `parts` are those of the graph without sparse rows.
+    one_curve : bool
+        Whether the groups are pieces of a single curve, so that they are no answer.
     trimmed : float
         Share of the rows that are outlying, and hardly weigh in the graph; 0 if none were trimmed, see `trim`.
     """
@@ -80,6 +84,8 @@ class Valleys:
     graph_parts: int | None = None
     surer: int | None = None
     on_pieces: bool = False
+    dense_parts: bool = False
+    one_curve: bool = False
     trimmed: float = 0.0
 
     @cached_property
@@ -189,10 +195,10 @@ class Valleys:
     def _parts(self) -> str:
         disagree = f"but agree on these to {self.agreement:.2f} only"
         why = disagree if self.agreement < PLAIN else "which are pieces of curves"
-        return (
-            f"The neighbour graph falls into {self.n_clusters} parts by an eigengap; labelings show {self._shown()} "
-            f"groups that valleys separate, {why}.{self._asked()}"
-        )
+        falls = "Without sparse rows, the" if self.dense_parts else "The"
+        falls += f" neighbour graph falls into {self.n_clusters} parts"
+        falls += "" if self.dense_parts else " by an eigengap"
+        return f"{falls}; labelings show {self._shown()} groups that valleys separate, {why}.{self._asked()}"
 
     def _surer(self) -> str:
         stability = float(self._curve["stability"][self._curve["numbers"] == self.n_clusters].sum())
@@ -216,6 +222,8 @@ class Valleys:
     def _no_answer(self) -> str:
         if self.n_clusters < 2:
             return "The data show no valleys"
+        if self.one_curve:
+            return f"The {self.n_clusters} groups that valleys separate are pieces of a single curve"
         if not (self.clumpiness or 0.0) > CLUMPED:
             pieces = ", which are pieces of curves" if self.on_pieces else ""
             return (
@@ -271,7 +279,7 @@ def read(context: Any) -> Valleys | None:
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
     stored = run.info(shown_number.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
-    facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces")}
+    facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces", "dense_parts", "one_curve")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
     facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}

@@ -102,11 +102,11 @@ def _plain(job: Job) -> Job:
         graph_pipeline.solve(wider)
         first = wider
     _label(first)
-    if _are_plain(job):
-        return first
     again = bent_clusters.begin_again(job)
     if again:
         return _plain(again)
+    if _are_plain(job):
+        return first
     if wanted > found:
         wider_columns.begin(job, first.context, wanted)
     return wider_columns.resumed(job)

@@ -258,7 +258,8 @@ class _Figures:
         sample = (n_trees + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
         labels = held * n_sources * (4 if self.size.n_workers == 1 else 8) + in_memory  # freed before rows are drawn
-        fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample)
+        forest = 4 * self.size.n  # of dense parts
+        fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample + forest)
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
         disk = 4 * r * self.size.n
         return StagePlan("valleys", self.n_groups, int(fixed), int(task), disk_bytes=disk, passes=2 + 2 * n_sources)

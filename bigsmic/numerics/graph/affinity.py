@@ -393,10 +393,10 @@ def _flatten(forest: Integers) -> None:
         forest[i] = forest[forest[i]]
 
 
-def roots(forest: Integers, positions: Integers) -> Integers:
-    """Smallest row of the component of each row at some positions, int64; `forest` is flattened in place."""
+def flattened(forest: Integers) -> Integers:
+    """Smallest row of the component of every row, int, shape (n,): `forest`, flattened in place."""
     _flatten(forest)
-    return forest[positions].astype(np.int64)
+    return forest
 
 
 def component_labels(forest: Integers) -> tuple[Integers, Integers, Integers]:

@@ -33,7 +33,7 @@ class Pieces(NamedTuple):
     kurtosis: np.ndarray
     share: np.ndarray
 
-    def are_of_curves(self, among: Any = slice(None)) -> bool:
+    def are_of_curves(self, among: Any = slice(None), long: float = LONG) -> bool:
         """Whether some of the clusters, in the mean over their rows, are long, and rows are spread evenly along them.
 
         Two clusters in one, far apart, have as small a kurtosis, but in many dimensions they are not long.
@@ -42,12 +42,14 @@ class Pieces(NamedTuple):
         ----------
         among : ndarray of bool, shape (c,), optional
             By default all clusters.
+        long : float
+            Least share of the variance along the first axis.
         """
         sizes = self.sizes[among]
         if not sizes.sum():
             return False
         kurtosis, share = (np.average(values[among], weights=sizes) for values in (self.kurtosis, self.share))
-        return bool(kurtosis < EVEN and share > LONG)
+        return bool(kurtosis < EVEN and share > long)
 
     def n_of_curves(self) -> int:
         """Number of the clusters that are long, each by itself, with rows spread evenly along them."""
