@@ -202,9 +202,8 @@ def _count(job: Job, block: int) -> None:
         job.fill(density.DENSE_PARTS, [0], partial(density.write_parts, limit=info["sparse"], roots=dense.roots))
     info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
-    job.run.write(
-        NUMBER, block, evidence.curve | {"part_of": part_of}, info=info | _of_links(context, n_clusters, by_groups)
-    )
+    info |= _of_links(context, n_clusters, by_groups)
+    job.run.write(NUMBER, block, evidence.curve | {"part_of": part_of}, info=info)
 
 
 def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:

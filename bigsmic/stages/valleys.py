@@ -107,7 +107,7 @@ def links_between(job: Job, stage: str) -> list[Floats]:
 
 
 def cut(job: Job) -> None:
-    """Cut every tree of valleys at the number of clusters, and move rows; the stages ``merged``."""
+    """Cut every tree of valleys at the number of clusters, and move rows, or label dense parts: stages ``merged``."""
     context = job.context
     for b in Merging.VALLEYS.numbers(context):
         spec = specs_of(context)[b]
@@ -119,7 +119,7 @@ def cut(job: Job) -> None:
 
 def _move(context: Context, group: Group) -> None:
     missing = int(group.call_sum(("begin_merged",)).item())
-    if missing:
+    if are_dense_parts(context.run, context.settings.n_clusters):
         adopt(context, group, 0, missing)
     else:
         resolution = local_moving.resolution_of(group.call_sum(("label_sums",))[1])

@@ -65,9 +65,9 @@ def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
     Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was
-    given no number of clusters, ``bent``, one of bent clusters, ``again``, another that has begun again, ``no_valleys``, one of labelings of all kinds,
-    ``selected``, of windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run
-    and a name.
+    given no number of clusters, ``bent``, one of bent clusters, ``again``, another that has begun again,
+    ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not all valid, and ``numbered``,
+    whose clusters have the numbers of another run and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -118,13 +118,8 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (
-        out,
-        *(
-            out.with_name(name)
-            for name in ("few", "joined", "selected", "bent", "again", "open", "no_valleys", "numbered")
-        ),
-    )
+    names = ("few", "joined", "selected", "bent", "again", "open", "no_valleys", "numbered")
+    runs = (out, *(out.with_name(name) for name in names))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

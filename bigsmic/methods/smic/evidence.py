@@ -160,9 +160,8 @@ class Valleys:
     @property
     def sentence(self) -> str:
         """The evidence as a sentence, or two."""
-        return self._evidence() + (
-            f" {self.trimmed:.1%} of the rows are outlying, and hardly count." if self.trimmed else ""
-        )
+        trimmed = f" {self.trimmed:.1%} of the rows are outlying, and hardly count." if self.trimmed else ""
+        return self._evidence() + trimmed
 
     def _evidence(self) -> str:
         if not self.clear:
