@@ -1,5 +1,7 @@
 """How far rows are from their neighbours, and the components of the graph of rows that are not sparse: dense_parts."""
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -53,9 +55,10 @@ def write_parts(context: Context, block: int, limit: float, roots: Integers) -> 
     roots : ndarray of int64, ascending
         Smallest position in each part.
     """
-    found = components(context, limit)
-    place = np.searchsorted(roots, found).clip(max=len(roots) - 1)
-    part = np.where(np.take(roots, place) == found, place, NONE).astype(np.int16)
+    found, part = components(context, limit), np.empty(context.n, np.int16)
+    for lo, hi in itertools.pairwise(context.layout.bounds.tolist()):
+        place = np.searchsorted(roots, found[lo:hi]).clip(max=len(roots) - 1)
+        part[lo:hi] = np.where(roots[place] == found[lo:hi], place, NONE)
     context.run.write(DENSE_PARTS, block, {"part": part}, parts={"part": context.layout.bounds})
 
 

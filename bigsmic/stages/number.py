@@ -246,11 +246,13 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
 def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts | None]:
     """Whether the clusters shown are pieces of curves, and dense parts, if those that are no dense part are pieces.
 
-    Clusters that all labelings part by deep valleys are not pieces of one that is bent.
+    Clusters that all labelings part by deep valleys are not pieces of one that is bent. Nor are dense parts looked for
+    with links, which they do not know, or if most rows have copies, which may be parts of their own.
     """
     found = evidence.drawn(evidence.trees, evidence.shown)
     are_sure = not evidence.disagree and evidence.at("weakest", evidence.shown, 0.0) >= DEEP
-    bent = None if are_sure else dense_parts.of_pieces(job, found)
+    may_bend = not (are_sure or job.context.settings.propagates or have_copies(job.context))
+    bent = dense_parts.of_pieces(job, found) if may_bend else None
     if bent and any(len(np.unique(of)) < len(bent.roots) for of in _part_of_groups(evidence, bent)):
         bent = None  # a part without a group in some labeling would have no posterior
     return bent is not None or drawn_clusters.pieces(job, found).are_of_curves(), bent
