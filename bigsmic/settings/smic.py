@@ -193,9 +193,9 @@ class Settings(MethodSettings):
         choices=("auto", True, False),
         help="""Leave outlying rows out of the kernel, except for a tiny weight: they follow their neighbours. A row is
         outlying if the log distance to its t-th neighbour is three spreads above the median of all rows. "auto" does so
-        if the clusters of a first attempt are pieces of curves, as those of bent clusters in noise are. True is useful
-        for spikes, too, whose overlaps connect clusters; it is harmful if clusters differ in density, as a sparse one
-        is trimmed as a whole. Needs distances, like `noise`.""",
+        beyond two spreads, but only if the clusters of a first attempt are pieces of curves that dense rows do not put
+        together, as those of few rows in noise are. True is useful for spikes, whose overlaps connect clusters; it is
+        harmful if clusters differ in density, as a sparse one is trimmed as a whole. Needs distances, like `noise`.""",
     )
     n_components: int | None = option(
         50,

@@ -17,10 +17,10 @@ OF_WEIGHTS = ("weights.", "degree.", "matrix.", EIGENVALUE_COUNTS, wider_columns
 
 
 def begin_again(job: Job) -> Job | None:
-    """The job, of which nothing is left that depends on weights, to begin again with trimmed rows; None if it must not.
+    """The job, of which nothing is left that depends on weights, to begin again with trimmed rows; None if it need not.
 
-    It must if rows are to be trimmed where that helps, clusters are pieces of curves that are not put together to dense
-    parts, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
+    It needs to if rows are to be trimmed where that helps, clusters are pieces of curves that are not put together to
+    dense parts, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
     """
     context, run = job.context, job.run
     if not context.settings.may_trim or graph_parts.lie_on_a_line(context):
@@ -43,6 +43,7 @@ def resumed(job: Job) -> Job:
     if not info["ready"]:
         wider_columns.delete(run, (*OF_WEIGHTS, *wider_columns.OF_EIGENVECTORS, *wider_columns.OF_LABELINGS))
         run.write(trimming.BEGUN_AGAIN, 0, {}, info=info | {"ready": True})
+    job = job.afresh()  # which knew weights of the first attempt, and that it had not begun again
     with job.timed("graph"):
         trimming.run(job)
-    return job.afresh()
+    return job

@@ -148,7 +148,12 @@ class _Evidence(NamedTuple):
     @property
     def is_one_curve(self) -> bool:
         """Whether the clusters shown are pieces of a single curve."""
-        return self.bent is not None and len(self.bent.sizes) == 1
+        return self.bent is not None and len(self.bent.roots) == 1
+
+    @property
+    def dense(self) -> dense_parts.DenseParts | None:
+        """Dense parts that may be the answer, as there are several."""
+        return None if self.is_one_curve else self.bent
 
     @property
     def agreement(self) -> float:
@@ -195,7 +200,7 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
-    dense = evidence.bent if parts is not None and not evidence.is_one_curve else None
+    dense = evidence.dense if parts else None
     part_of = np.zeros(0, np.int64)
     if dense:
         part_of = np.concatenate(_part_of_groups(evidence, dense))
@@ -345,8 +350,8 @@ def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
     They may if dense parts are bent clusters, if rows lie along curves, or if the clusters shown, on which labelings do
     not agree, are pieces of curves.
     """
-    if evidence.bent is not None and not evidence.is_one_curve:
-        return len(evidence.bent.sizes)
+    if evidence.dense:
+        return len(evidence.dense.roots)
     if not (evidence.on_pieces or evidence.along_curves):
         return None
     found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves, evidence.is_one_curve)
@@ -363,15 +368,15 @@ def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[in
     """
     if not parts or _n_kept(job, evidence.by_density, parts) < _n_kept(job, evidence.trees, evidence.shown):
         return None, {}
-    if evidence.bent is not None and not evidence.is_one_curve:
-        return parts, drawn_clusters.shape_of(evidence.bent.sizes)
+    if evidence.dense:
+        return parts, drawn_clusters.shape_of(evidence.dense.sizes)
     shape = evidence.shape(job, evidence.by_density, parts)
     return (None if drawn_clusters.dominates(shape) else parts), shape
 
 
 def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
     """Whether labelings, cut by density at the number of parts, do not agree on these, and rows do not tell them."""
-    if parts is None or (evidence.bent is not None and not evidence.is_one_curve):
+    if parts is None or evidence.dense:
         return False
     agreements = evidence.shared.agreements
     return agreements(evidence.by_density, np.array([parts])).item() < PLAIN

@@ -35,7 +35,7 @@ def run(job: Job) -> None:
 
 def are_trimmed(context: Context) -> bool:
     """Whether outlying rows are trimmed, as was asked for, or because the fit has begun again."""
-    return context.settings.trims or context.run.done(BEGUN_AGAIN, 0)
+    return context.settings.trims or context.cached(BEGUN_AGAIN, lambda: context.run.done(BEGUN_AGAIN, 0))
 
 
 def stages(context: Context) -> dict[str, None]:
@@ -68,7 +68,8 @@ def _write_far_out(context: Context, block: int, limit: float) -> None:
 
 def _write_sparse(context: Context, block: int, limit: float) -> None:
     roots = density.components(context, limit)
-    _write(context, block, np.bincount(roots)[roots] < PART * context.n)
+    are_small = np.bincount(roots) < PART * context.n
+    _write(context, block, are_small[roots])
 
 
 def _write(context: Context, block: int, trimmed: NDArray[np.bool_]) -> None:

@@ -53,6 +53,18 @@ def begun_again(moons):
         return bigsmic.fit(moons[0], **OPTIONS)
 
 
+def kill_at(module, name, X, out):
+    """Begin a fit that is killed when it calls a function."""
+
+    def kill(*_, **__):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, kill)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(X, out=out, **OPTIONS)
+
+
 def score(found, y):
     """Adjusted Rand index on rows that are no noise."""
     return adjusted_rand_score(y[y >= 0], found.labels[y >= 0])
@@ -121,14 +133,7 @@ def test_no_fit_begins_again_if_the_caller_says_so(moons, monkeypatch):
 )
 def test_a_killed_fit_goes_on_without_sparse_rows(moons, begun_again, tmp_path, monkeypatch, module, name):
     monkeypatch.setattr(dense_parts, "of_pieces", find_none)
-
-    def kill(*_, **__):
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, name, kill)
-        with pytest.raises(KeyboardInterrupt):
-            bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
+    kill_at(module, name, moons[0], tmp_path / "run")
     found = bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
     np.testing.assert_array_equal(found.labels, begun_again.labels)
     again = bigsmic.Result.open(tmp_path / "run")
@@ -139,13 +144,7 @@ def test_a_killed_fit_goes_on_without_sparse_rows(moons, begun_again, tmp_path, 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize(("module", "name"), [(density, "write_parts"), (number, "_curve"), (selection, "run")])
 def test_a_killed_fit_goes_on_with_the_same_dense_parts(moons, whole, tmp_path, module, name):
-    def kill(*_, **__):
-        raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, name, kill)
-        with pytest.raises(KeyboardInterrupt):
-            bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS)
+    kill_at(module, name, moons[0], tmp_path / "run")
     np.testing.assert_array_equal(bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS).labels, whole.labels)
 
 
