@@ -46,6 +46,9 @@ REAL = {
         "usps_components",
         "satellite_components",
         "mearec_components",
+        "usps_shuffled",
+        "satellite_shuffled",
+        "mearec_shuffled",
     ),
     "held": (
         "mnist",
@@ -57,6 +60,8 @@ REAL = {
         "parkinsons",
         "mnist_components",
         "olivetti_components",
+        "mnist_shuffled",
+        "olivetti_shuffled",
     ),
 }
 DRAWS = {"chosen": range(4), "held": range(100, 102)}
@@ -86,6 +91,9 @@ def _real(name):
     if name.endswith("_components"):
         X, y, _ = load(name.removesuffix("_components"))
         return PCA(20, random_state=0).fit_transform(X.astype(np.float64)), y
+    if name.endswith("_shuffled"):
+        X, y, _ = load(name.replace("_shuffled", "_components"))
+        return X[:, np.random.default_rng(0).permutation(X.shape[1])], y
     if name == "digits":
         return load_digits(return_X_y=True)
     z = _data._file(_FILES[name])
@@ -258,6 +266,14 @@ def noisy_table(seed):
     return X[:, rng.permutation(X.shape[1])], y
 
 
+def groups(seed):
+    """Twelve Gaussian clusters in three distant groups, 20 columns."""
+    rng = np.random.default_rng([12, seed])
+    y = rng.integers(0, 12, 6000)
+    means = 20 * rng.standard_normal((3, 20))[np.arange(12) // 4] + rng.standard_normal((12, 20))
+    return means[y] + rng.standard_normal((6000, 20)), y
+
+
 SIMULATED = {
     function.__name__: function
     for function in (
@@ -274,6 +290,7 @@ SIMULATED = {
         components,
         scores,
         noisy_table,
+        groups,
     )
 }
 load = functools.cache(load)

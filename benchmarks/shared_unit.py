@@ -20,7 +20,7 @@ from bigsmic.numerics import shared_unit
 from bigsmic.numerics.moments import moments, spreads
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
-CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "EQUAL_SHARE")
+CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "ALIKE")
 
 
 def main():
@@ -85,13 +85,13 @@ def report(rows, half):
             "evidence": row["evidence"],
             "ranges": row["range_ratio"],
             "order": row["order"],
-            "equal": row["equal"],
+            "narrow": row["narrowest"],
         }
         for name, row in rows.items()
     }
     table(
         shown,
-        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order", "equal"),
+        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order", "narrow"),
         half,
     )
     kinds = {}
@@ -111,13 +111,21 @@ def swept(rows, name, factor):
     """Cost with one constant multiplied, and the sets that are then decided otherwise."""
     before = {key: divides(row) for key, row in rows.items()}
     value = getattr(shared_unit, name)
-    changed = 1 - factor * (1 - value) if name == "ORDER" else factor * value  # a correlation, by its distance from 1
+    changed = _multiplied(name, value, factor)
     setattr(shared_unit, name, changed)
     try:
         otherwise = [key for key, row in rows.items() if divides(row) != before[key]]
-        return {"value": changed, "cost": costs(rows, divides), "otherwise": f"{len(otherwise)} {otherwise[:3]}"}
+        shown = changed if np.isscalar(changed) else ", ".join(f"{end:.2g}" for end in changed)
+        return {"value": shown, "cost": costs(rows, divides), "otherwise": f"{len(otherwise)} {otherwise[:3]}"}
     finally:
         setattr(shared_unit, name, value)
+
+
+def _multiplied(name, value, factor):
+    """A constant multiplied by a factor: of a correlation its distance from 1, of a range its lower end."""
+    if name == "ORDER":
+        return 1 - factor * (1 - value)
+    return (value[0] * factor, value[1]) if name == "ALIKE" else factor * value
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Whether columns share a unit, so that they are not scaled: samples of a waveform, grey values, principal components.
 
 Samples, pixels and lines of a spectrum covary with their neighbours, with similar variances, and more than with distant
-ones. Principal components are uncorrelated, but ordered by their spreads. Where many columns are noise of one level, as
-in simulations, most have the same spread. Columns of a table in different units have none of these properties.
+ones. Principal components are uncorrelated, but ordered by their spreads. Descriptors, coefficients, embeddings, and
+noise of one level have spreads that differ, but not by much, in any order. Columns of a table in different units have
+none of these properties.
 """
 
 from typing import Any, NamedTuple
@@ -19,14 +20,13 @@ EVIDENCE = 3.0
 """Excess over columns in random order, in standard errors, that counts as evidence; ten columns cannot exceed it."""
 ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
-EQUAL_SHARE = 2 / 3
-"""Least share of columns in one unit that have the same spread."""
-SAME_SPREAD = 0.1
-"""Largest relative difference of such spreads, unless rows are so few that two standard errors are more."""
-SPREAD_RATIO = 4.0
-"""Largest ratio of the spreads of all columns, if most have the same."""
+ALIKE = (0.2, 0.5)
+"""Spread of the narrowest column over that of the widest, between which all are in one unit: with less, some are in
+units of their own; with more, there is nothing to see, and dividing changes little."""
+PREVAILED = 1 / 3
+"""Largest share of such columns in which one value has half of the rows, so that a spread is that of its rows alone."""
 FEWEST_COLUMNS = 11
-"""Least number of columns that have the same spread by no chance."""
+"""Least number of columns whose spreads are alike by no chance."""
 EXTREME_SHARE = 0.0025
 """Share of the rows, at either end of a column, without which it is judged."""
 RANGE_RATIO = 10.0
@@ -56,9 +56,9 @@ class Likeness(NamedTuple):
         one before.
     order_evidence : float
         The same in standard errors.
-    equal : float
-        Share of the non-constant columns whose standard deviation is that of the median column, and of which no value
-        has half of the rows; 0 if there are few columns, or some have many times the spread of others.
+    narrowest : float
+        Standard deviation of the narrowest of these columns over that of the widest; 0 if there are few columns, or in
+        many of them one value has half of the rows.
     """
 
     neighbors: float
@@ -67,7 +67,7 @@ class Likeness(NamedTuple):
     range_ratio: float
     order: float
     order_evidence: float
-    equal: float
+    narrowest: float
 
     @property
     def sign(self) -> str | None:
@@ -78,7 +78,7 @@ class Likeness(NamedTuple):
             return "neighbors"
         if self.order >= ORDER and self.order_evidence > EVIDENCE:
             return "order"
-        return "spreads" if self.equal >= EQUAL_SHARE else None
+        return "spreads" if ALIKE[0] <= self.narrowest <= ALIKE[1] else None
 
 
 _APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -130,7 +130,7 @@ def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
     excess = c - all_pairs * w
     spread = np.sqrt((excess**2).sum())
     evidence = excess.sum() / spread if spread > 0 else 0.0
-    figures = (c.sum() / w.sum(), all_pairs, evidence, _range_ratio(total), *_order(total), _equal(total, prevails))
+    figures = (c.sum() / w.sum(), all_pairs, evidence, _range_ratio(total), *_order(total), _narrowest(total, prevails))
     return Likeness(*(round(float(figure), DIGITS) for figure in figures))
 
 
@@ -180,11 +180,10 @@ def _order(total: Moments) -> tuple[float, float]:
     return order, order * np.sqrt(d - 1)
 
 
-def _equal(total: Moments, prevails: NDArray[np.bool_]) -> float:
-    """Share of the non-constant columns with the spread of the median one; see :class:`Likeness`."""
+def _narrowest(total: Moments, prevails: NDArray[np.bool_]) -> float:
+    """Smallest over largest spread of the non-constant columns; see :class:`Likeness`."""
     varies = (total.high > total.low) & (total.m2 > 0)
-    logs = np.log(total.m2[varies]) / 2
-    if len(logs) < FEWEST_COLUMNS or np.ptp(logs) > np.log(SPREAD_RATIO):
+    m2 = total.m2[varies]
+    if len(m2) < FEWEST_COLUMNS or np.mean(prevails[varies]) > PREVAILED:
         return 0.0
-    same = max(SAME_SPREAD, 2 / np.sqrt(2 * float(total.n)))  # the standard error of a Gaussian's is 1 / sqrt(2 n)
-    return float(np.mean((np.abs(logs - np.median(logs)) <= same) & ~prevails[varies]))
+    return np.sqrt(m2.min() / m2.max())

@@ -40,7 +40,7 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
     seen = {
         "neighbors": alike,
         "order": "they are in order of spread, like principal components",
-        "spreads": f"{found.get('equal', 1.0):.0%} have the same spread",
+        "spreads": "their spreads are of one order",
     }[found["sign"]]
     return f"not divided: columns share a unit ({seen})"
 

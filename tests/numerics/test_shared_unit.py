@@ -62,7 +62,6 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
         TABLE,
         TABLE[:, :1],
         TABLE[:, :2],
-        shuffled(waveforms()),
         waveforms() * units(40),
         np.hstack([waveforms(), 100 * waveforms(seed=1)]),
         waveforms()[:, 10:20],
@@ -76,7 +75,6 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
         "table",
         "one column",
         "two columns",
-        "no order",
         "a unit each",
         "two sensors",
         "ten columns",
@@ -99,31 +97,37 @@ def noisy(n_noise=20):
     )
 
 
-def test_columns_most_of_which_are_equally_wide_are_not_divided():
-    assert found(noisy()).sign == "spreads"
-    assert scale(noisy()) is None
-    assert scale(shuffled(1e-6 * noisy())) is None
-    assert scale(noisy() * units(22)) == "standard"
+@pytest.mark.parametrize("X", [noisy(), shuffled(1e-6 * noisy()), shuffled(waveforms())])
+def test_columns_with_spreads_of_one_order_are_not_divided(X):
+    assert found(X).sign == "spreads"
+    assert scale(X) is None
 
 
-def test_columns_are_divided_if_few_are_equally_wide_or_they_are_few_or_one_is_far_wider():
+def test_narrowest_is_the_ratio_of_extreme_spreads():
+    spread = without_extremes(noisy(), EXTREME_SHARE).std(axis=0)
+    assert found(noisy()).narrowest == pytest.approx(spread.min() / spread.max(), abs=1e-9)
+    assert found(np.column_stack([noisy(), np.ones(900)])).narrowest == found(noisy()).narrowest
+
+
+def test_columns_are_divided_if_they_are_few_or_one_is_far_wider_or_narrower():
     assert scale(noisy(8)) == "standard"
-    assert scale(noisy() * np.where(np.arange(22) < 11, 1.0, 1.2)) == "standard"
-    assert scale(noisy() * np.where(np.arange(22) == 5, 12.0, 1.0)) == "standard"
+    for factor in (12.0, 0.1):
+        assert scale(noisy() * np.where(np.arange(22) == 5, factor, 1.0)) == "standard"
 
 
 def test_flags_are_as_wide_as_each_other_in_no_unit():
-    draw = np.random.default_rng(0)
-    assert scale(np.column_stack([draw.integers(0, 2, (900, 20)), draw.normal(size=(900, 2))])) == "mixed"
+    flags = np.random.default_rng(0).integers(0, 2, (900, 20))
+    assert scale(np.column_stack([flags, noisy()[:, :2]])) == "mixed"
+    assert scale(np.column_stack([2 * flags[:, :5], noisy()])) is None
 
 
 def test_of_others_columns_of_two_values_are_divided_by_their_difference():
-    X = waveforms()
+    X, table = waveforms(), waveforms() * units(40)
     categories = np.eye(5)[np.random.default_rng(6).integers(0, 5, len(X))]
-    assert scale(np.hstack([shuffled(X), categories])) == "mixed"
-    assert scale(np.hstack([shuffled(X), X[:, :1] > X[:, :1].mean()])) == "mixed"
+    assert scale(np.hstack([table, categories])) == "mixed"
+    assert scale(np.hstack([table, X[:, :1] > X[:, :1].mean()])) == "mixed"
     assert scale(categories) == "mixed"
-    assert scale(np.hstack([shuffled(X), np.random.default_rng(7).poisson(0.3, (len(X), 1))])) == "mixed"
+    assert scale(np.hstack([table, np.random.default_rng(7).poisson(0.3, (len(X), 1))])) == "mixed"
     assert scale(np.hstack([X, categories[:, :1]])) is None
 
 
@@ -137,7 +141,7 @@ def test_a_black_border_and_a_column_more_change_nothing():
 
 
 def components(d=20):
-    return np.linalg.svd(np.random.default_rng(9).normal(size=(300, d)) * np.linspace(3, 1, d), full_matrices=False)
+    return np.linalg.svd(np.random.default_rng(9).normal(size=(300, d)) * np.linspace(12, 1, d), full_matrices=False)
 
 
 @pytest.mark.parametrize("d", [11, 20])
