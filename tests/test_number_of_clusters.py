@@ -300,7 +300,7 @@ def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valle
     assert max(result.valleys.votes) > 3
     assert adjusted_rand_score(y, result.labels) == 1
     assert result.valleys.sentence.startswith("Without sparse rows, the neighbour graph falls into 2 parts; labelings")
-    monkeypatch.setattr(dense_parts, "of_pieces", lambda job, found: None)
+    monkeypatch.setattr(dense_parts, "of_pieces", lambda *_: None)
     by_eigengap = bigsmic.fit(X, trim=False, **UNSCALED)
     assert adjusted_rand_score(y, by_eigengap.labels) == 1
     assert by_eigengap.valleys.sentence.startswith("The neighbour graph falls into 2 parts by an eigengap; labelings")
@@ -312,7 +312,7 @@ def test_bent_clusters_that_nearly_touch_are_those_on_which_labelings_agree_by_d
     result = bigsmic.fit(X, **UNSCALED)
     assert result.n_clusters == result.valleys.parts == 2
     assert adjusted_rand_score(y, result.labels) > 0.99
-    monkeypatch.setattr(dense_parts, "of_pieces", lambda job, found: None)
+    monkeypatch.setattr(dense_parts, "of_pieces", lambda *_: None)
     by_density = bigsmic.fit(X, **UNSCALED)
     assert by_density.n_clusters == by_density.valleys.parts == 2
     monkeypatch.setattr(number, "ONE_BY_DENSITY", 1.1)
@@ -555,7 +555,7 @@ def test_pieces_of_bent_clusters_are_not_joined_by_distance(monkeypatch):
     angle, y = draw.uniform(0, 3 * np.pi, 2000), draw.integers(0, 2, 2000)
     turned = angle + np.pi * y
     X = ((angle + 1) * np.stack([np.cos(turned), np.sin(turned)])).T + draw.normal(0, 0.1, (2000, 2))
-    monkeypatch.setattr(dense_parts, "of_pieces", lambda job, found: None)  # which are the two arms
+    monkeypatch.setattr(dense_parts, "of_pieces", lambda *_: None)  # which are the two arms
     result = bigsmic.fit(X, 2, trim=False, **UNSCALED)
     assert result.valleys.parts == 4
     assert adjusted_rand_score(y, result.labels) == 1

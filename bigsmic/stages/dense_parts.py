@@ -21,7 +21,8 @@ LARGE = 0.05
 LONG = 0.6
 """Share of the variance along the first axes from which on pieces are long; sparse rows around them do not count."""
 INSIDE = 0.9
-"""Least share of the dense rows of a cluster in its part, unless it lies across several."""
+"""Least share of the dense rows of a cluster in its part, unless it lies across several; of all of them in several
+large parts, none of which has as many alone."""
 
 
 class DenseParts(NamedTuple):
@@ -62,22 +63,26 @@ class DenseParts(NamedTuple):
         return np.where(known, part_of, np.argmax(to_parts, axis=0))
 
 
-def of_pieces(job: Job, found: DrawnClusters) -> DenseParts | None:
+def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DenseParts | None:
     """Dense parts, if the clusters that are not one of them each are pieces of a curve: then each part is a cluster.
 
-    So it is, whatever the clusters are, if large parts are as many as were asked for. None if every cluster is a part.
+    So it is, whatever the clusters are, if large parts are as many as were asked for, or if there are several and
+    labelings do not agree on the clusters: of many rows, pieces of a wide curve are not long. None if every cluster is
+    a part.
 
     Parameters
     ----------
     job : Job
     found : DrawnClusters
+    disputed : bool
+        Whether labelings do not agree on the clusters.
     """
     limit = noise.distance(found.sigma, noise.AMID)
     dense = found.sigma <= limit
     shapes = drawn_clusters.pieces(job, found._replace(P=found.P[dense], labels=found.labels[dense]))
     settings = job.context.settings
     asked = settings.n_clusters if settings.number_given and settings.n_clusters <= 1 / LARGE else 0
-    if graph_parts.lie_on_a_line(job.context) or not (asked or shapes.n_of_curves() > 1):
+    if graph_parts.lie_on_a_line(job.context) or not (asked or disputed or shapes.n_of_curves() > 1):
         return None
     task = partial(_roots, positions=found.positions, limit=limit)
     roots = job.map_blocks(NUMBER, [0], task)[0]
@@ -87,11 +92,14 @@ def of_pieces(job: Job, found: DrawnClusters) -> DenseParts | None:
     known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, rows / 2)
     most = table.argmax(axis=0)
     held = np.bincount(most[known], minlength=len(numbers))
-    are_large = table.sum(axis=1) >= LARGE * table.sum()
-    are_as_asked = asked > 1 and np.count_nonzero(are_large) == asked
-    counts = are_large if are_as_asked else are_large | (held > 0)
+    shares = table.sum(axis=1) / table.sum()
+    are_large = shares >= LARGE
+    n_large = np.count_nonzero(are_large)
+    are_several = disputed and n_large > 1 and shares[are_large].sum() >= INSIDE > shares.max()
+    are_whole = are_several or (asked > 1 and n_large == asked)
+    counts = are_large if are_whole else are_large | (held > 0)
     is_piece = known & ((held[most] > 1) | (table.max(axis=0) < INSIDE * table.sum(axis=0)))
-    if not (are_as_asked or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
+    if not (are_whole or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
         return None
     labels = np.full(len(roots), NONE)
     labels[dense] = np.where(counts, np.cumsum(counts) - 1, NONE)[of_row]

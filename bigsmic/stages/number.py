@@ -257,7 +257,8 @@ def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts
     found = evidence.drawn(evidence.trees, evidence.shown)
     are_sure = not evidence.disagree and evidence.at("weakest", evidence.shown, 0.0) >= DEEP
     may_bend = not (are_sure or job.context.settings.propagates or have_copies(job.context))
-    bent = dense_parts.of_pieces(job, found) if may_bend else None
+    disputed = evidence.agreement < consensus.AGREED and not job.context.settings.number_given
+    bent = dense_parts.of_pieces(job, found, disputed) if may_bend else None
     if bent and any(len(np.unique(of)) < len(bent.roots) for of in _part_of_groups(evidence, bent)):
         bent = None  # a part without a group in some labeling would have no posterior
     return bent is not None or drawn_clusters.pieces(job, found).are_of_curves(), bent

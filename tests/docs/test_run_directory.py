@@ -97,7 +97,7 @@ def run(tmp_path_factory):
     bent = np.concatenate([moons, scattered])
     bigsmic.fit(bent, out=(out := out.with_name("bent")), **options | {"t": (5, 10)})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense_parts, "of_pieces", lambda job, found: None)
+        patch.setattr(dense_parts, "of_pieces", lambda *_: None)
         bigsmic.fit(bent, out=(out := out.with_name("again")), **options | {"t": (5, 10)})
     for name, rows, c, others in (
         ("open", X, None, {}),

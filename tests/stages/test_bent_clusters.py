@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
 import bigsmic
+from bigsmic.numerics.labeling import consensus, curves
 from bigsmic.runtime.context import Context
 from bigsmic.stages import bent_clusters, dense_parts, density, number, selection, trimming, wider_columns
 from bigsmic.stages.dense_parts import DenseParts
@@ -41,7 +42,7 @@ def whole(moons):
         return bigsmic.fit(moons[0], **OPTIONS)
 
 
-def find_none(job, found):
+def find_none(*_):
     """In place of `dense_parts.of_pieces`: fits of clusters on pieces of curves begin again."""
 
 
@@ -80,6 +81,17 @@ def test_moons_in_noise_are_found_without_their_number(moons, whole):
     np.testing.assert_array_equal(whole.predict(moons[0]), whole.labels)
     moved = pickle.loads(pickle.dumps(whole))
     np.testing.assert_array_equal(moved.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize(("least", "is_found"), [(0.0, False), (0.7, True)])
+def test_several_dense_parts_are_clusters_if_labelings_do_not_agree(moons, monkeypatch, least, is_found):
+    """Of many rows, pieces of a wide curve are not long, and labelings hardly agree; here, they are told so."""
+    monkeypatch.setattr(curves.Pieces, "are_of_curves", lambda *_: False)
+    monkeypatch.setattr(curves.Pieces, "n_of_curves", lambda _: 0)
+    monkeypatch.setattr(consensus, "AGREED", least)
+    found = bigsmic.fit(moons[0], **OPTIONS)
+    assert found.valleys.dense_parts == is_found
+    assert (score(found, moons[1]) > 0.95) == is_found
 
 
 def test_a_fit_begins_again_without_sparse_rows_if_it_finds_no_dense_parts(moons, begun_again):
