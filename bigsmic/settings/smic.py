@@ -38,7 +38,7 @@ MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 SCALES = ("auto", "standard", "mixed", "variance", None)
 SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothing. "mixed": standard deviation or, where
 one value has most rows, the typical distance of the others from it or, where a few rows have most of the variance, that
-without them. "auto": nothing if neighbours are so similar that they share a unit, like grey values, else mixed; see
+without them. "auto": nothing if columns share a unit, as grey values, components or coefficients do, else mixed; see
 ``Result.diagnostics["scaling"]``. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``. 2, the default, as in SMIC's local scaling; 1 as

@@ -4,6 +4,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import noise
 from bigsmic.numerics.labeling.curves import FEWEST_ROWS
@@ -88,22 +89,41 @@ def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DensePa
     roots = job.map_blocks(NUMBER, [0], task)[0]
     numbers, of_row = np.unique(roots[dense], return_inverse=True)
     table = contingency(of_row, found.labels[dense], len(numbers), found.labels.max() + 1)
-    rows = np.bincount(found.labels, minlength=table.shape[1])
-    known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, rows / 2)
-    most = table.argmax(axis=0)
-    held = np.bincount(most[known], minlength=len(numbers))
     shares = table.sum(axis=1) / table.sum()
-    are_large = shares >= LARGE
-    n_large = np.count_nonzero(are_large)
-    are_several = disputed and n_large > 1 and shares[are_large].sum() >= INSIDE > shares.max()
-    are_whole = are_several or (asked > 1 and n_large == asked)
-    counts = are_large if are_whole else are_large | (held > 0)
-    is_piece = known & ((held[most] > 1) | (table.max(axis=0) < INSIDE * table.sum(axis=0)))
-    if not (are_whole or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
-        return None
+    counts = shares >= LARGE
+    if not _are_plain(shares, asked, disputed):
+        holds, is_piece = _held(table, np.bincount(found.labels, minlength=table.shape[1]))
+        if not shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG):
+            return None
+        counts |= holds
     labels = np.full(len(roots), NONE)
     labels[dense] = np.where(counts, np.cumsum(counts) - 1, NONE)[of_row]
     return DenseParts(labels, numbers[counts])
+
+
+def _are_plain(shares: Floats, asked: int, disputed: bool) -> bool:
+    """Whether large parts are the clusters, whatever the shapes of others, by the shares of all parts.
+
+    They are as many as were asked for, or several, none of which has nearly all rows, beside nothing else.
+    """
+    large = shares[shares >= LARGE]
+    return len(large) > 1 and bool(len(large) == asked or (disputed and large.sum() >= INSIDE > large.max()))
+
+
+def _held(table: Integers, rows: Integers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether each part has most dense rows of a cluster, and whether each cluster is a piece of a part.
+
+    Parameters
+    ----------
+    table : ndarray of int64, shape (n_parts, c)
+        Dense rows of each cluster in each part.
+    rows : ndarray of int64, shape (c,)
+        All rows of each cluster.
+    """
+    known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, rows / 2)
+    most = table.argmax(axis=0)
+    held = np.bincount(most[known], minlength=len(table))
+    return held > 0, known & ((held[most] > 1) | (table.max(axis=0) < INSIDE * table.sum(axis=0)))
 
 
 def _roots(context: Context, _: int, positions: Integers, limit: float) -> Integers:

@@ -83,6 +83,23 @@ def test_moons_in_noise_are_found_without_their_number(moons, whole):
     np.testing.assert_array_equal(moved.predict(X), whole.predict(X))
 
 
+@pytest.mark.parametrize(
+    ("shares", "asked", "disputed", "are"),
+    [
+        ([0.5, 0.48, 0.02], 2, False, True),
+        ([0.5, 0.48, 0.02], 3, False, False),
+        ([0.5, 0.48, 0.02], 0, False, False),
+        ([0.5, 0.48, 0.02], 0, True, True),
+        ([0.94, 0.06], 0, True, False),
+        ([0.5, 0.3, *[0.04] * 5], 0, True, False),
+        ([1.0], 1, True, False),
+    ],
+    ids=["as asked", "fewer", "agreed", "several", "nearly all in one", "crumbs", "one"],
+)
+def test_large_parts_are_plain_if_as_many_as_asked_or_several_in_place_of_a_dispute(shares, asked, disputed, are):
+    assert dense_parts._are_plain(np.array(shares), asked, disputed) == are
+
+
 @pytest.mark.parametrize(("least", "is_found"), [(0.0, False), (0.7, True)])
 def test_several_dense_parts_are_clusters_if_labelings_do_not_agree(moons, monkeypatch, least, is_found):
     """Of many rows, pieces of a wide curve are not long, and labelings hardly agree; here, they are told so."""
