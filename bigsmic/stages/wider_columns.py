@@ -73,9 +73,10 @@ def widened(job: Job, found: Job) -> Job | None:
 
 
 def _wanted(context: Context) -> int:
-    """Number of columns with which to repeat the stages, 0 for none."""
+    """Number of columns with which to repeat the stages, 0 for none. Dense parts, not their pieces, need columns."""
     info, m = context.run.info(NUMBER, 0), valley_columns(context.settings, context.n)
-    are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info["hidden"])
+    n_clusters = info["parts"] if info["dense_parts"] else max(info["votes"])
+    are_few = n_clusters > FULL * m or (m <= VALLEY_COLUMNS and info["hidden"])
     if context.settings.open_to or not are_few or graph_parts.lie_along_curves(context):
         return 0  # more columns would cut curves into more pieces
     wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))

@@ -83,6 +83,16 @@ def test_moons_in_noise_are_found_without_their_number(moons, whole):
     np.testing.assert_array_equal(moved.predict(X), whole.predict(X))
 
 
+def test_pieces_of_dense_parts_need_no_more_columns(moons, monkeypatch):
+    monkeypatch.setattr(
+        wider_columns, "FULL", 0.05
+    )  # two parts are fewer than that of 60 columns, their pieces are not
+    found = bigsmic.fit(moons[0], **OPTIONS)
+    info = found._run.info(number.NUMBER, 0)
+    assert found.n_clusters == 2 < 0.05 * info["columns"] < max(info["votes"])
+    assert not found._run.done(wider_columns.WIDER, 0)
+
+
 @pytest.mark.parametrize(
     ("shares", "asked", "disputed", "are"),
     [
