@@ -43,14 +43,19 @@ def main():
     parser.add_argument("--again", action="store_true", help="run bigsmic on sets that are there, and keep the peers")
     args = parser.parse_args()
     cells = dict(known(args.save))
-    for name in () if args.show else args.sets:
+    fill(cells, () if args.show else args.sets, load, args)
+    show({name: cells[name] for name in args.sets if name in cells})
+
+
+def fill(cells, names, load, args):
+    """Fill in the cells of tables that ``load(name)`` returns: those that are missing or, of bigsmic alone, all."""
+    for name in names:
         if name not in cells:
-            cells[name] = cell(name)
+            cells[name] = cell(name, *load(name))
         elif args.again:
             X, y = load(name)
             cells[name] |= ours(X, y, int(y.max()) + 1)
         save(args.save, cells)
-    show({name: cells[name] for name in args.sets if name in cells})
 
 
 def load(name):
@@ -76,8 +81,7 @@ def numbers(column):
         return np.eye(len(words))[which]
 
 
-def cell(name):
-    X, y = load(name)
+def cell(name, X, y):
     c = int(y.max()) + 1
     found = {"shape": X.shape, "distinct": len(np.unique(X, axis=0)), "c": c} | ours(X, y, c)
     deviations = X.std(axis=0)
