@@ -8,7 +8,7 @@ import functools
 
 import _data
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
 from sklearn.decomposition import PCA
 
 from bigsmic.datasets import MixtureSimulator, TetrodeSimulator
@@ -274,6 +274,15 @@ def groups(seed):
     return means[y] + rng.standard_normal((6000, 20)), y
 
 
+def classification(seed):
+    """What scikit-learn calls a classification problem: clusters in some columns, mixtures of these, and noise."""
+    rng = np.random.default_rng([13, seed])
+    c, n_informative = int(rng.integers(3, 8)), int(rng.integers(4, 9))
+    kinds = {"n_informative": n_informative, "n_redundant": int(rng.integers(0, 5)), "n_clusters_per_class": 1}
+    n_columns = int(rng.integers(15, 50))
+    return make_classification(3000, n_columns, n_classes=c, class_sep=2.0, random_state=seed, **kinds)
+
+
 SIMULATED = {
     function.__name__: function
     for function in (
@@ -291,6 +300,7 @@ SIMULATED = {
         scores,
         noisy_table,
         groups,
+        classification,
     )
 }
 load = functools.cache(load)

@@ -20,7 +20,7 @@ EVIDENCE = 3.0
 """Excess over columns in random order, in standard errors, that counts as evidence; ten columns cannot exceed it."""
 ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
-ALIKE = (0.2, 0.5)
+ALIKE = (0.125, 0.5)
 """Spread of the narrowest column over that of the widest, between which all are in one unit: with less, some are in
 units of their own; with more, there is nothing to see, and dividing changes little."""
 PREVAILED = 1 / 3
