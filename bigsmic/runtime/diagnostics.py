@@ -37,12 +37,15 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
         return f"columns divided by their standard deviation{_own_spreads(found)}: they show no shared unit ({alike})"
-    seen = {
-        "neighbors": alike,
-        "order": "they are in order of spread, like principal components",
-        "spreads": "their spreads are of one order",
-    }[found["sign"]]
-    return f"not divided: columns share a unit ({seen})"
+    seen = {"neighbors": alike, "order": "they are in order of spread, like principal components"}
+    return f"not divided: columns share a unit ({seen.get(found['sign']) or _widest(found)})"
+
+
+def _widest(found: Mapping[str, Any]) -> str:
+    """What is said of spreads that differ by less than those in several units; runs of earlier versions lack it."""
+    if "narrowest" not in found:
+        return "most are equally wide"
+    return f"the widest is {1 / found['narrowest']:.1f} times as wide as the narrowest"
 
 
 def _own_spreads(found: Mapping[str, Any]) -> str:
