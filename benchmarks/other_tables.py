@@ -5,7 +5,8 @@
 
 Sets, preparation and figures are like those of ``small_tables.py``. Those of R are read from the packages dslabs,
 modeldata, mclust, MASS and rrcov below a folder such as ``/usr/lib/R``, as Debian's ``r-cran-dslabs`` etc. have them.
-Nothing was chosen with them but the bounds of spreads in one unit, for which "fourier" was looked at.
+Nothing was chosen with them but the bounds of spreads in one unit, for which those of Python were looked at; of these,
+only "fourier" is decided otherwise than before.
 """
 
 import argparse
@@ -53,7 +54,7 @@ def tables(library):
     """Functions that return columns, or rows, and classes, by the names of the tables."""
     found = {new: lambda old=old: digits(old) for old, new in VIEWS.items()}
     found |= {new: lambda old=old: orange(old) for new, old in ORANGE.items()}
-    found |= {"penguins": penguins, "blood cells": blood_cells, "blood cells, components": blood_components}
+    found |= {"penguins": penguins, "blood cells": blood, "blood cells, components": lambda: blood(True)}
 
     def lazy(package, name, folder="site-library"):
         return lambda: database(library / folder / package / "data" / "Rdata", name)
@@ -116,18 +117,11 @@ def penguins():
     return frame.iloc[:, 2:6].to_numpy(float), frame["species"]
 
 
-def _blood():
+def blood(components=False):
     import anndata
 
-    return anndata.read_h5ad(folder("scanpy") / "datasets" / "10x_pbmc68k_reduced.h5ad")
-
-
-def blood_cells():
-    return _blood().X, _blood().obs["bulk_labels"]
-
-
-def blood_components():
-    return _blood().obsm["X_pca"], _blood().obs["bulk_labels"]
+    found = anndata.read_h5ad(folder("scanpy") / "datasets" / "10x_pbmc68k_reduced.h5ad")
+    return found.obsm["X_pca"] if components else found.X, found.obs["bulk_labels"]
 
 
 def crabs(lazy):

@@ -24,7 +24,7 @@ ALIKE = (0.125, 0.5)
 """Spread of the narrowest column over that of the widest, between which all are in one unit: with less, some are in
 units of their own; with more, there is nothing to see, and dividing changes little."""
 PREVAILED = 1 / 3
-"""Largest share of such columns in which one value has half of the rows, so that a spread is that of its rows alone."""
+"""Largest share of such columns in which one value has half of the rows: their spreads tell how rare others are."""
 FEWEST_COLUMNS = 11
 """Least number of columns whose spreads are alike by no chance."""
 EXTREME_SHARE = 0.0025
@@ -58,7 +58,7 @@ class Likeness(NamedTuple):
         The same in standard errors.
     narrowest : float
         Standard deviation of the narrowest of these columns over that of the widest; 0 if there are few columns, or in
-        many of them one value has half of the rows.
+        more than a third of them one value has half of the rows.
     """
 
     neighbors: float

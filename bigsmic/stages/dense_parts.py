@@ -22,8 +22,9 @@ LARGE = 0.05
 LONG = 0.6
 """Share of the variance along the first axes from which on pieces are long; sparse rows around them do not count."""
 INSIDE = 0.9
-"""Least share of the dense rows of a cluster in its part, unless it lies across several; of all of them in several
-large parts, none of which has as many alone."""
+"""Least share of the dense rows of a cluster in its part, unless it lies across several."""
+NEARLY_ALL = 0.9
+"""Share of all dense rows that several large parts have together, and none alone, if they are clusters in a dispute."""
 
 
 class DenseParts(NamedTuple):
@@ -107,7 +108,7 @@ def _are_plain(shares: Floats, asked: int, disputed: bool) -> bool:
     They are as many as were asked for, or several, none of which has nearly all rows, beside nothing else.
     """
     large = shares[shares >= LARGE]
-    return len(large) > 1 and bool(len(large) == asked or (disputed and large.sum() >= INSIDE > large.max()))
+    return len(large) > 1 and bool(len(large) == asked or (disputed and large.sum() >= NEARLY_ALL > large.max()))
 
 
 def _held(table: Integers, rows: Integers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -108,10 +108,10 @@ class _Evidence(NamedTuple):
     along_curves, doubtful : bool
         Whether rows lie along curves, and whether valleys are no evidence alone.
     on_pieces : bool
-        Whether the clusters shown are pieces of curves; looked at if labelings do not agree on them, or the number is
-        open.
+        Whether the clusters shown are pieces of curves, or of dense parts; looked at if labelings do not agree on them,
+        or the number is open.
     bent : DenseParts or None
-        Dense parts of the graph, if the clusters that are none of them are pieces of a curve.
+        Dense parts of the graph that are clusters in the place of those shown; or one, of which these are pieces.
     """
 
     by_valleys: ValleyTrees
