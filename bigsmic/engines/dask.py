@@ -1,9 +1,9 @@
 """The engine for Dask clusters.
 
 An operation is submitted as few tasks, at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS`, whatever the number of
-blocks: a task processes a range of consecutive blocks; those of sums are nodes of the fixed tree. The inputs
-of tasks are sent once per operation, as the result of another task, which the scheduler computes again if its worker is
-lost. Workers share only the store.
+blocks: a task processes a range of consecutive blocks; those of sums are nodes of the fixed tree. Small inputs are sent
+with each of the tasks; large ones once per operation, as the result of another task, which the scheduler computes again
+if its worker is lost. Workers share only the store.
 """
 
 import os
@@ -26,13 +26,13 @@ from bigsmic.engines.dask_reports import refuse_others
 from bigsmic.engines.dask_tasks import (
     CONNECT_SECONDS,
     DEATHS,
+    PackedTask,
     Payload,
     _allow_deaths,
     _draws,
     _facts,
     _join,
     _key,
-    _load,
     _refuse_other_versions,
     _run_collect,
     _run_each,
@@ -56,8 +56,11 @@ RETURN_SECONDS = 10
 """Seconds to wait for lost workers to return, before their blocks are given to others."""
 WATCH_SECONDS = 30
 """Seconds between checks of workers that report nothing."""
-SUMS_PER_THREAD = 2  # partial sums kept in the memory of a worker
+SUMS_PER_THREAD = 4  # partial sums kept in the memory of a worker
 JOINED = 8  # partial sums that one task adds
+SENT_WITH_TASKS = 1 << 20
+"""Largest input of an operation, in bytes over all of its tasks, that is sent with each task. One that is sent once is
+the result of a task: few tasks that depend on it would all run on the worker that has it, and wait for it first."""
 
 AnyFuture: TypeAlias = "Future[Any]"
 """Quoted, as Future is not generic in older versions of distributed."""
@@ -357,7 +360,7 @@ class ClusterEngine:
         """Return the sum over blocks along the fixed tree; workers add, and this process receives one sum."""
         blocks = list(blocks)
         pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
-        shared = self._share(task, options)
+        shared = self._share(task, options, len(pieces))
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         starts = [piece.start for piece in pieces]
         futures = [
@@ -398,16 +401,18 @@ class ClusterEngine:
         if not blocks:
             return []
         pieces = shares(len(blocks), max(1, sum(self.workers().values())))
-        shared = self._share(task, options)
+        shared = self._share(task, options, len(pieces))
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         return self._gather(
             [self._submit(options, run_task, shared, of_run) for of_run in numbers], numbers, options, keep
         )
 
-    def _share(self, task: Callable[..., Any], options: TaskOptions) -> AnyFuture:
-        """Send a task to the workers once."""
-        payload = Payload.of((task, options.name, options.max_concurrency))
-        return self.client.submit(_load, payload, _versions(), key=_key(f"{options.name} begin"), pure=False)
+    def _share(self, task: Callable[..., Any], options: TaskOptions, n: int) -> "AnyFuture | PackedTask":
+        """What n tasks of an operation have in common: itself if it is small, else sent to the workers once."""
+        packed = PackedTask(Payload.of((task, options.name, options.max_concurrency)), _versions())
+        if n * len(packed.payload.pickled) <= SENT_WITH_TASKS:
+            return packed
+        return self.client.submit(packed.load, key=_key(f"{options.name} begin"), pure=False)
 
     def _submit(self, options: TaskOptions, function: Callable[..., Any], *arguments: Any) -> AnyFuture:
         return self.client.submit(function, *arguments, key=_key(options.name), pure=False)

@@ -103,6 +103,7 @@ class WorkerGroup:
 
     def begin(self) -> None:
         """Create the actors."""
+        self.client.run(_listen, workers=self.workers, on_error="ignore")  # what fails here will in the next line, too
         self._through_scheduler(None)
         self.directly = reaches(self.engine, self.workers)
 
@@ -406,8 +407,7 @@ _hosts: dict[str, tuple[_ActorHost, Payload]] = {}
 def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None], number: int) -> None:
     """Task that holds an actor until its group ends or the task is cancelled."""
     worker, token = get_worker(), group[0]
-    for op, handler in HANDLERS.items():
-        worker.handlers.setdefault(op, handler)
+    _listen(worker)
     key = worker.get_current_task()
     host = _ActorHost(worker, group, number)
     _hosts[token] = host, payload
@@ -423,6 +423,12 @@ def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None],
     finally:
         _hosts.pop(token, None)
         host.end()
+
+
+def _listen(dask_worker: Any) -> None:
+    """Accept the messages of groups; Dask logs those that come before as errors."""
+    for op, handler in HANDLERS.items():
+        dask_worker.handlers.setdefault(op, handler)
 
 
 async def _call(token: str, payload: Payload | None, dask_worker: Any = None) -> Any:

@@ -32,7 +32,7 @@ CARRIERS = ("dask", "distributed")
 
 
 class SharedTask(NamedTuple):
-    """Task that is sent to the workers once, and called for many blocks.
+    """Task that is called for many blocks.
 
     Parameters
     ----------
@@ -76,27 +76,48 @@ class Payload:
         return f"Payload({len(self.pickled)} bytes)"
 
 
-def _load(payload: Payload, wanted: dict[str, str]) -> SharedTask:
-    """Unpickle a task on a worker, which must run the same versions."""
-    _refuse_other_versions(wanted, _versions(), get_worker().address)
-    keep_memory()
-    share_arena()
-    return SharedTask(*payload.load())
+@dataclass(frozen=True)
+class PackedTask:
+    """A `SharedTask` as it travels to workers, which must run the same versions.
+
+    Parameters
+    ----------
+    payload : Payload
+        Of the fields of the task.
+    wanted : dict of str to str
+        Versions of packages.
+    """
+
+    payload: Payload
+    wanted: dict[str, str]
+
+    def load(self) -> SharedTask:
+        """Unpickle the task on a worker."""
+        _refuse_other_versions(self.wanted, _versions(), get_worker().address)
+        keep_memory()
+        share_arena()
+        return SharedTask(*self.payload.load())
 
 
-def _run_each(shared: SharedTask, blocks: Any) -> None:
+def _loaded(task: SharedTask | PackedTask) -> SharedTask:
+    return task.load() if isinstance(task, PackedTask) else task
+
+
+def _run_each(task: SharedTask | PackedTask, blocks: Any) -> None:
+    shared = _loaded(task)
     with slots(shared.max_concurrency):
         for block in blocks:
             shared(block)
 
 
-def _run_collect(shared: SharedTask, blocks: Any) -> list[Any]:
+def _run_collect(task: SharedTask | PackedTask, blocks: Any) -> list[Any]:
+    shared = _loaded(task)
     with slots(shared.max_concurrency):
         return [shared(block) for block in blocks]
 
 
-def _run_sum(shared: SharedTask, blocks: Any, start: int, n: int) -> TreeSum:
-    tree = TreeSum(n)
+def _run_sum(task: SharedTask | PackedTask, blocks: Any, start: int, n: int) -> TreeSum:
+    tree, shared = TreeSum(n), _loaded(task)
     with slots(shared.max_concurrency):
         for i, block in enumerate(blocks, start):
             tree.add(i, shared(block))

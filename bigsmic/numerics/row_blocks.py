@@ -32,7 +32,7 @@ def stretches(n: int, most: int) -> Any:
 def shares(n: int, n_threads: int) -> list[range]:
     """Cut n blocks into runs, the first long and the last short, for threads that take one run after the other.
 
-    A run is half of a thread's share of what is left, at least one block and at most :data:`LONGEST_RUN`, so that there
+    A run is half of a thread's share of what is left, rounded up, and at most :data:`LONGEST_RUN`, so that there
     are few runs and the threads end at about the same time [1]_; and longer where there would be more runs than
     :data:`MAX_TASKS`.
 
@@ -43,7 +43,7 @@ def shares(n: int, n_threads: int) -> list[range]:
     """
     runs, lo, least = [], 0, -(-n // MAX_TASKS)
     while lo < n:
-        hi = min(n, lo + max(least, min(LONGEST_RUN, (n - lo) // (2 * n_threads))))
+        hi = min(n, lo + max(least, min(LONGEST_RUN, -(-(n - lo) // (2 * n_threads)))))
         runs.append(range(lo, hi))
         lo = hi
     return runs

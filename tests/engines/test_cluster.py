@@ -1,9 +1,11 @@
 """On a Dask cluster of worker processes: the same bits, whatever the workers, and whatever happens to them."""
 
 import json
+import time
 import traceback
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,11 +24,12 @@ from clusters import (
     trap,
 )
 from dask.utils import key_split
-from distributed import Client, get_client
+from distributed import Client, get_client, get_worker
 from small_fits import FAST, SMALL, cut_small, keep_on_disk
 
 from bigsmic.engines import dask as dask_cluster
 from bigsmic.engines import dask_tasks
+from bigsmic.engines.dask import SENT_WITH_TASKS, ClusterEngine
 from bigsmic.engines.processor import Processor
 from bigsmic.errors import (
     BigsmicError,
@@ -58,6 +61,19 @@ def alone(blobs):
         cut_small(patch)
         result = fit(blobs[0], assignment="merge")
         return result.labels, np.asarray(result.posterior)
+
+
+def _place(input, block):
+    time.sleep(0.05)
+    return block, len(input), get_worker().address
+
+
+@pytest.mark.parametrize("size", [1, SENT_WITH_TASKS])
+def test_inputs_of_any_size_reach_the_workers(client, size):
+    with ClusterEngine(client) as engine:
+        places = engine.map(partial(_place, bytes(size)), range(4))
+        assert [place[:2] for place in places] == [(block, size) for block in range(4)]
+        assert size > 1 or {worker for *_, worker in places} == set(engine.workers())  # four tasks on both workers
 
 
 def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
