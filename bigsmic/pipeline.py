@@ -89,9 +89,9 @@ def fit(
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array or dataframe, xarray.DataArray or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file.
-        Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they are in memory already.
-        Those of a dask dataframe are counted first, which computes it once.
+        A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file,
+        or a ``.csv`` or ``.parquet`` table. Any real or integer dtype. Rows are read in blocks and never held as a
+        whole, unless they are in memory already. Those of a dask dataframe are counted first, which computes it once.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range,
         ``(least, most)`` or ``range(least, most + 1)``, limits the search. ``Result.valleys`` has the evidence. If
@@ -111,7 +111,7 @@ def fit(
         Memory that the process may use, interpreter included, such as ``"1GiB"``. It affects time and disk, never
         labels.
     component : str, optional
-        Array within a Zarr group.
+        Array within a Zarr group; of a table, names of columns, separated by commas.
     rows : slice or bigsmic.numerics.selection.Selection, optional
         Rows to fit instead of all: consecutive ones, such as ``slice(-100_000, None)``, or any selection. In an archive
         of :func:`bigsmic.features.windows`, invalid rows are left out too. Labels are those of the fitted rows, whose

@@ -66,7 +66,10 @@ def _interrupt(number: int, frame: Any) -> None:
 # -- commands
 
 Archive = Annotated[
-    str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component; or a .npy file.")
+    str,
+    typer.Argument(
+        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv or .parquet file."
+    ),
 ]
 Clusters = Annotated[
     int | None,
@@ -124,7 +127,8 @@ def predict(
     archive: Annotated[
         str,
         typer.Argument(
-            metavar="ROWS", help="Path or URL of a Zarr array, or of a group with --component; or a .npy file."
+            metavar="ROWS",
+            help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv or .parquet file.",
         ),
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],

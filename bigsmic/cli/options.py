@@ -100,7 +100,7 @@ STORAGE = (
          _named_values, "--storage-option"),
     Flag("storage_options_file", str, f"JSON file with storage options; or set {STORAGE_OPTIONS} to its contents."),
 )  # fmt: skip
-READING = (Flag("component", str, "Array within a Zarr group."), *STORAGE)
+READING = (Flag("component", str, "Array within a Zarr group; or columns of a table, separated by commas."), *STORAGE)
 WHOLE = (
     *READING,
     Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or is read as fill values."),

@@ -153,10 +153,11 @@ def is_dask_frame(data: Any) -> bool:
 
 
 def _is_mixed(data: Any) -> bool:
-    return is_frame(data) and bool(_wordy(data))
+    return is_frame(data) and bool(words_of(data))
 
 
-def _wordy(data: Any) -> list[str]:
+def words_of(data: Any) -> list[str]:
+    """Names of the columns of a DataFrame of pandas or dask that are not numbers."""
     return [name for name, dtype in zip(data.columns, data.dtypes, strict=True) if _is_wordy(dtype)]
 
 
@@ -166,7 +167,7 @@ def _is_wordy(dtype: DTypeLike) -> bool:
 
 def _mixed(data: Any) -> str:
     return (
-        f"got a DataFrame whose columns {_wordy(data)[:NAMED]} are not numbers; "
+        f"got a DataFrame whose columns {words_of(data)[:NAMED]} are not numbers; "
         "pass df.select_dtypes('number'), or pandas.get_dummies(df), which has an indicator for every word"
     )
 

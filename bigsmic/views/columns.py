@@ -98,7 +98,7 @@ def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]
     """
     if context.settings.precomputed:
         raise InputError(f"{who}: the run is of a graph, which has no columns; leave the archive out")
-    source: Source = selected.of_run(context.run, _opened(data, reading))
+    source: Source = selected.of_run(context.run, open_source(data, **reading))
     found, known = source.describe(), context.run.identity["input"]
     differing = [name for name in ("rows", "columns", "dtype", "decoded") if found.get(name) != known.get(name)]
     if differing:
@@ -107,13 +107,6 @@ def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]
             f"{who}: {source.name} has {said}; give the archive of the fit, with the same rows as then"
         )
     return source
-
-
-def _opened(data: Any, reading: Mapping[str, Any]) -> Any:
-    """The source of the given rows; a dask dataframe, which does not know its length, comes with its column names."""
-    if hasattr(data, "to_dask_array"):
-        return open_source(data.to_dask_array(lengths=True), **reading).named(list(map(str, data.columns)))
-    return open_source(data, **reading)
 
 
 def held(context: Context, c: int) -> Integers:

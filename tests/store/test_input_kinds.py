@@ -282,7 +282,6 @@ def test_a_component_that_is_not_there(tmp_path):
     [
         ("rows.npz", r"pass numpy\.load\('rows\.npz'\)\['X'\]"),
         ("rows.h5", r"pass h5py\.File\('rows\.h5'\)\['X'\]"),
-        ("rows.parquet", r"pass dask\.dataframe\.read_parquet\('rows\.parquet'\)"),
         ("rows.zip", r"pass zarr\.open_array\(zarr\.storage\.ZipStore\('rows\.zip', mode='r'\)\)"),
         ("rows.txt", r"give the path or URL of a Zarr array"),
     ],

@@ -15,6 +15,7 @@ from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
+from bigsmic.store.sources.table_files import TableSource, is_table, numbers_of
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath
@@ -30,10 +31,11 @@ def open_source(
     ----------
     data : str, Path, zarr.Array, dask array or dataframe, ndarray, memmap, array_like, or Source, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or, together with `component`, a group; a path may also name a
-        ``.npy`` file, which is read range by range. Arrays that are sliced, such as an h5py dataset or an xarray
-        variable, are held a block at a time. Rows of a dask dataframe are counted, which computes it once.
+        ``.npy`` file, which is read range by range, or a ``.csv`` or ``.parquet`` table. Arrays that are sliced, such
+        as an h5py dataset or an xarray variable, are held a block at a time. Rows of a dask dataframe, or of a table,
+        are counted, which reads it once.
     component : str, optional
-        Path of the array within the group, of Zarr or HDF5.
+        Path of the array within the group, of Zarr or HDF5; of a table, names of columns, separated by commas.
     storage_options : dict, optional
         For the file system behind a URL; never written anywhere.
     missing_chunks : {"error", "fill"}
@@ -65,6 +67,8 @@ def open_source(
 
 def _source_at(location: StrPath, component: str | None, storage_options: StorageOptions, missing_chunks: str) -> Any:
     """The source for a path or URL."""
+    if is_table(location):
+        return TableSource(str(location), component)
     if not is_npy(location):
         return _source_of(open_array(location, component, storage_options), missing_chunks)
     if component is not None:
@@ -94,8 +98,7 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
 def _in_process(data: Any) -> "Source":
     """The source for rows in memory, or for a dask array or dataframe."""
     if admission.is_dask_frame(data):
-        mixed = np.asanyarray(data._meta).dtype == object  # truth values beside numbers, say
-        data = (data.astype(np.float64) if mixed else data).to_dask_array(lengths=True)
+        data = numbers_of(data)
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):

@@ -1,0 +1,159 @@
+"""Rows of ``.csv`` and ``.parquet`` tables on local disks, read by dask, partition by partition.
+
+Every range of rows parses the partitions that it lies in, so that a partition of text is small.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import InputError, StorageError
+from bigsmic.store import admission
+from bigsmic.store.destinations import canonical
+from bigsmic.store.objects import is_local
+from bigsmic.store.redaction import shown
+from bigsmic.store.sources.column_names import names_of
+from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.types import Floats
+
+TEXT = ".csv"
+PARQUET = ".parquet"
+TEXT_BYTES = 16 << 20
+"""Bytes of text in a partition."""
+LOOKED_AT = 1000
+"""Rows of text from which the dtypes of columns are inferred."""
+UNNAMED = "Unnamed: "
+"""How pandas begins names of columns that have none, such as an index that was written with a table."""
+
+
+class TableSource(DaskSource):
+    """Columns of numbers in a table.
+
+    Parameters
+    ----------
+    path : str
+        Absolute: of a ``.csv`` or ``.parquet`` file, or of a folder of parquet files.
+    component : str, optional
+        Names of the columns to read, separated by commas; all columns by default.
+
+    Raises
+    ------
+    InputError
+        The table cannot be read, has no such columns, or others than of numbers.
+    """
+
+    def __init__(self, path: str, component: str | None = None) -> None:
+        self._path = path
+        frame = self._parsed(lambda: _frame(path, component))
+        self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame)))
+        self.name = path
+        self.named(names_of(frame))
+
+    @property
+    def places(self) -> Any:
+        """Path of the table."""
+        return [self._path]
+
+    def origin(self) -> Any:
+        """Return the path of the table."""
+        return canonical(self._path)
+
+    def read(self, lo: int, hi: int) -> Floats:
+        """Return rows ``lo:hi``."""
+        return self._parsed(lambda: super(TableSource, self).read(lo, hi))
+
+    def _parsed(self, read: Any) -> Any:
+        """What `read` returns; errors of the libraries that read tables name the file and a remedy."""
+        try:
+            return read()
+        except (InputError, StorageError):
+            raise
+        except ImportError as error:
+            raise InputError(
+                f"input: {shown(self._path)!r} is read by dask.dataframe, which lacks a package ({error}); "
+                "pip install 'bigsmic[parquet]'"
+            ) from None
+        except OSError as error:
+            raise StorageError(
+                error.errno, f"input: {shown(self._path)!r} could not be read ({error}); check the file"
+            ) from error
+        except Exception as error:  # of several libraries
+            cause = error.__cause__ or error  # dask wraps the errors of readers
+            raise InputError(
+                f"input: {shown(self._path)!r} could not be read as a table of numbers ({type(cause).__name__}: "
+                f"{_first_line(cause)}); mend it, or name its columns of numbers with component="
+            ) from error
+
+
+def _frame(path: str, component: str | None) -> Any:
+    """A dask dataframe of the columns asked for, all of numbers."""
+    import dask.dataframe
+
+    if is_table(path, PARQUET):
+        frame = dask.dataframe.read_parquet(path)
+    else:
+        exact = {"dtype": _text_dtypes(path), "float_precision": "round_trip"}  # the bits that were written
+        frame = dask.dataframe.read_csv(path, blocksize=TEXT_BYTES, **exact)
+    frame = frame[_chosen(list(map(str, frame.columns)), component, path)]
+    words = admission.words_of(frame)
+    if words:
+        numbers = [name for name in map(str, frame.columns) if name not in words]
+        others = " and the names of the others" if len(numbers) > admission.NAMED else repr(",".join(numbers))
+        raise InputError(
+            f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; leave them out with "
+            f"component={others}, or code them as numbers"
+        )
+    return frame
+
+
+def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
+    """Columns that begin with integers are read as floats: further down they can have fractions or missing values."""
+    import pandas as pd
+
+    first = pd.read_csv(path, nrows=LOOKED_AT)
+    if first.empty:
+        raise InputError(f"input: {shown(path)!r} has no rows below its header; give a table of numbers")
+    return {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
+
+
+def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:
+    """Columns to read."""
+    chosen = columns if component is None else [name.strip() for name in component.split(",")]
+    unknown = [name for name in chosen if name not in columns]
+    if unknown:
+        raise InputError(
+            f"input: {shown(path)!r} has no column {unknown[0]!r}, given as component=; its columns are "
+            f"{columns[: admission.NAMED]}"
+        )
+    unnamed = [name for name in chosen if component is None and name.startswith(UNNAMED)]
+    if unnamed:
+        raise InputError(
+            f"input: column {columns.index(unnamed[0])} of {shown(path)!r} has no name, and can be an index rather "
+            "than a feature; give it one, or name the columns to read, separated by commas, with component="
+        )
+    return chosen
+
+
+def numbers_of(frame: Any) -> Any:
+    """A dask array of the columns of a dask dataframe, whose rows are counted, which computes it once."""
+    mixed = np.asanyarray(frame._meta).dtype == object  # truth values beside numbers
+    return (frame.astype(np.float64) if mixed else frame).to_dask_array(lengths=True)
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+
+
+def is_table(location: Any, *suffixes: str) -> bool:
+    """Whether a location is a local file or folder that is named as a table.
+
+    Parameters
+    ----------
+    location : str
+    *suffixes : str
+        By default ``.csv`` and ``.parquet``.
+    """
+    named = os.path.splitext(str(location).rstrip("/"))[1].lower() in (suffixes or (TEXT, PARQUET))
+    return named and is_local(location) and Path(location).exists()

@@ -1,0 +1,84 @@
+"""Tables of text and Parquet by their paths: the same rows as in memory, and refusals that say what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_fits import FAST
+
+import bigsmic
+from bigsmic.errors import InputError, StorageError
+from bigsmic.store.sources import table_files
+from bigsmic.store.sources.opening import open_source
+
+NAMES = ["load", "heat", "noise"]
+ROWS = np.random.default_rng(0).normal(size=(3000, 3))
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Paths of the same table in files of each kind, in several partitions."""
+    monkeypatch.setattr(table_files, "TEXT_BYTES", 50_000)
+    frame = pd.DataFrame(ROWS, columns=NAMES)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=1000)
+    (tmp_path / "parts.parquet").mkdir()
+    for i in range(3):
+        frame[i * 1000 : (i + 1) * 1000].to_parquet(tmp_path / "parts.parquet" / f"part.{i}.parquet")
+    return tmp_path
+
+
+def written(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "parts.parquet"])
+def test_rows_are_those_of_the_table(tables, name):
+    source = open_source(tables / name)
+    assert (source.shape, list(source.column_names)) == (ROWS.shape, NAMES)
+    assert np.array_equal(source.read(900, 2100), ROWS[900:2100])
+    assert np.array_equal(open_source(tables / name, "noise, load").read(5, 9), ROWS[5:9, [2, 0]])
+    assert source.places == [str(tables / name)]
+
+
+def test_a_fit_of_a_table_resumes_and_predicts(tables):
+    found = bigsmic.fit(tables / "rows.csv", 3, out=tables / "run", **FAST)
+    assert np.array_equal(found.labels, bigsmic.fit(pd.DataFrame(ROWS, columns=NAMES), 3, **FAST).labels)
+    assert np.array_equal(bigsmic.fit(tables / "rows.csv", 3, out=tables / "run", **FAST).labels, found.labels)
+    with pytest.raises(InputError, match="heat"):
+        found.predict(tables / "rows.csv", component="load,noise,heat")
+
+
+def test_integers_may_have_fractions_further_down(tmp_path):
+    table = written(tmp_path / "a.csv", "a,b\n" + "1,2\n" * 2000 + "1.5,\n")
+    assert np.array_equal(open_source(table).read(1999, 2001), [[1, 2], [1.5, np.nan]], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "component", "message"),
+    [
+        (",a\n0,1\n1,2\n", None, r"column 0 of .* has no name, and can be an index.*component="),
+        (
+            "a,kind\n1,up\n2,down\n",
+            None,
+            r"columns \['kind'\] of .* are not numbers; leave them out with component='a'",
+        ),
+        ("a,kind\n1,up\n2,down\n", "a,b", r"no column 'b', given as component=; its columns are \['a', 'kind'\]"),
+        ("a,b\n", None, "has no rows below its header"),
+        ("", None, "EmptyDataError"),
+        ("a,b\n" + "1,2\n" * 2000 + "1,up\n", None, r"could not convert string to float: 'up'\); mend it"),
+    ],
+)
+def test_other_tables_are_refused(tmp_path, text, component, message):
+    table = written(tmp_path / "a.csv", text)
+    with pytest.raises(InputError, match=message):
+        open_source(table, component).read(0, 2)
+
+
+def test_a_file_that_is_no_parquet_or_goes_away(tmp_path, tables):
+    with pytest.raises(InputError, match="could not be read as a table"):
+        open_source(written(tmp_path / "a.parquet", "no table"))
+    source = open_source(tables / "rows.csv")
+    (tables / "rows.csv").unlink()
+    with pytest.raises(StorageError, match=r"rows\.csv.*check the file"):
+        source.read(0, 10)
