@@ -16,7 +16,7 @@ from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
-from bigsmic.stages import choice, dense_parts, number, shown_number, wider_columns
+from bigsmic.stages import choice, dense_parts, number, shown_number, valleys, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -254,6 +254,17 @@ def test_parts_of_the_graph_that_are_too_small_for_valleys_are_reported():
     assert valleys.n_clusters < 45
     assert 55 <= valleys.graph_parts <= 75  # of 65
     assert f"The neighbour graph has about {valleys.graph_parts} parts: some may be too small" in valleys.sentence
+
+
+def test_few_rows_show_clusters_by_fewer_standard_errors_if_labelings_agree(monkeypatch):
+    labels = np.repeat([0, 1, 2, 3], [60, 40, 40, 40])
+    X = 3.7 * np.eye(4)[labels] + np.random.default_rng(1).normal(size=(180, 4))
+    found = bigsmic.fit(X, n_centers=40)
+    assert (found.n_clusters, found.valleys.threshold) == (4, 2.0)
+    assert adjusted_rand_score(labels, found.labels) > 0.95
+    monkeypatch.setattr(valleys, "_agree", lambda job, trees: False)
+    alone = bigsmic.fit(X, n_centers=40)
+    assert (alone.n_clusters, alone.valleys.threshold) == (3, 4.0)
 
 
 @pytest.mark.parametrize("n", [400, 60])

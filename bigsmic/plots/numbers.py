@@ -52,7 +52,7 @@ def curve(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     ax.set(xlabel="number of clusters", ylabel=first[0])
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if first[0] == VALLEY:
-        ax.axhline(THRESHOLD, color=NONE, linewidth=1, linestyle="--")
+        ax.axhline(result.valleys.threshold, color=NONE, linewidth=1, linestyle="--")
         ax.set_ylim(min(0.0, float(np.min(first[2]))), THRESHOLD * DEEPEST * 1.05)
     if others:
         second = ax.twinx()

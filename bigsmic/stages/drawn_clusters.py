@@ -13,7 +13,6 @@ from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import density, valleys
-from bigsmic.stages.labelings import Merging, read_groups
 from bigsmic.stages.shown_number import NUMBER
 from bigsmic.types import Integers
 
@@ -103,15 +102,10 @@ def cut(trees: Sequence[MergeTree], n_clusters: int) -> list[Integers]:
     return [tree.cut(min(n_clusters, len(tree.columns))) for tree in trees]
 
 
-def all_groups(context: Context, p: int) -> Integers:
-    """Groups of the rows of one block in all labelings merged by valleys: int32, shape (b, B)."""
-    return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
-
-
 def _drawn(context: Context, p: int, rows: Integers) -> tuple[Any, ...]:
     """Components, groups, positions and distances of the drawn rows of one block."""
     drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
-    of_block = valleys.components(context, p), all_groups(context, p), density.distances(context, p)
+    of_block = valleys.components(context, p), valleys.all_groups(context, p), density.distances(context, p)
     P, groups, sigma = (array[drawn] for array in of_block)
     return P, groups, context.layout.bounds[p] + drawn, sigma
 

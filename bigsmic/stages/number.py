@@ -218,7 +218,7 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     found = [valley_tree_of(context, spec) for spec in specs]
     by_density = [Reader(context, spec).tree for spec in specs]
     sizes = [spec.n_eigenvectors for spec in specs]
-    rows = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
+    rows = job.sum_blocks(NUMBER, context.blocks, partial(valley_stage.group_gram, sizes=sizes))
     shared = _Shared(rows, sizes, [weights_between(context, spec) for spec in specs])
     shown, common, agreed = _shown(found, shared)
     n_columns = _n_columns(found)
@@ -402,11 +402,6 @@ def _of_links(context: Context, n_clusters: int, by_groups: int) -> dict[str, An
     """What links change: the number that valleys show without them, and whether they force the number that is found."""
     unlinked = context.run.info(VALLEYS, 0).get("unlinked")
     return {"unlinked": int(np.median(unlinked)), "forced": n_clusters > by_groups} if unlinked else {}
-
-
-def _group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
-    """Number of rows of one block shared by every two groups of the labelings."""
-    return consensus.label_gram(drawn_clusters.all_groups(context, p), sizes)
 
 
 def _curve(

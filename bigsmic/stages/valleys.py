@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.labeling import local_moving, valleys
+from bigsmic.numerics.labeling import consensus, local_moving, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.groups import N_AXES, Groups, is_drawn
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
+from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import Group, Shard
@@ -30,7 +31,7 @@ from bigsmic.stages.labelings import (
     merged_name,
     read_groups,
 )
-from bigsmic.stages.shown_number import are_dense_parts
+from bigsmic.stages.shown_number import PLAIN, PLAIN_OF_ONE_VOICE, are_dense_parts
 from bigsmic.stages.valley_trees import VALLEY_FIELDS, VALLEYS
 from bigsmic.types import Floats, Integers
 
@@ -78,20 +79,55 @@ def _merge_groups(job: Job, block: int) -> None:
     ]
     groups = gather(job, sources)
     arrays = {f"weights.{i}": one.weights.copy() for i, one in enumerate(groups)}
-    info = {}
+    info: dict[str, Any] = {}
     if linked_groups.has_links(job.context):
         linked = _linked(job, groups)
         info["unlinked"] = [found.n_clusters for found in job.map_here(valleys.valley_tree, groups)]
         groups = linked
-    trees = job.map_here(valleys.valley_tree, groups)
+    trees, threshold = _trees(job, groups)
     for i, found in enumerate(trees):
         values = *found.tree_arrays, found.weakest
         arrays |= {f"{name}.{i}": value for name, value in zip(VALLEY_FIELDS, values, strict=True)}
     info |= {
+        "threshold": threshold,
         "n_clusters": [found.n_clusters for found in trees],
         "nearest": [found.by_distance.merges[len(found.tree.columns) - found.n_clusters :].tolist() for found in trees],
     }
     job.run.write(VALLEYS, block, arrays, info=info)
+
+
+def _trees(job: Job, groups: Sequence[Groups]) -> tuple[list[ValleyTree], float]:
+    """Trees of the labelings, and the standard errors of a valley that parts the clusters that these show.
+
+    Among few rows, fewer are enough if the labelings plainly agree on the clusters that they separate.
+    """
+    for threshold in valleys.thresholds(job.context.n):
+        copies = [one.with_links(one.links) for one in groups]
+        trees = job.map_here(partial(valleys.valley_tree, threshold=threshold), copies)
+        if threshold == valleys.THRESHOLD or _agree(job, trees):
+            break
+    return trees, threshold
+
+
+def _agree(job: Job, trees: Sequence[ValleyTree]) -> bool:
+    """Whether labelings plainly agree on the clusters that each of them shows."""
+    numbers, sizes = [found.n_clusters for found in trees], [len(found.weakest) - 1 for found in trees]
+    if min(numbers) < 2:
+        return False
+    rows = job.sum_blocks(VALLEYS, job.context.blocks, partial(group_gram, sizes=sizes))
+    cut = [found.tree.cut(n) for found, n in zip(trees, numbers, strict=True)]
+    agreement = consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
+    return agreement >= (PLAIN_OF_ONE_VOICE if len(set(numbers)) == 1 else PLAIN)
+
+
+def group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
+    """Number of rows of one block shared by every two groups of the labelings merged by valleys."""
+    return consensus.label_gram(all_groups(context, p), sizes)
+
+
+def all_groups(context: Context, p: int) -> Integers:
+    """Groups of the rows of one block in all labelings merged by valleys: int32, shape (b, B)."""
+    return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
 
 
 def _linked(job: Job, groups: Sequence[Groups]) -> list[Groups]:

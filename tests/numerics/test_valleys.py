@@ -436,3 +436,10 @@ def test_links_of_merged_groups_add():
         valleys.valley_tree(one_each).n_clusters == 2
     )  # once the last two are one, they have two links with the first
     assert valleys.valley_tree(groups).n_clusters == 1  # with_links is a copy
+
+
+def test_fewer_standard_errors_are_tried_first_among_few_rows():
+    assert valleys.thresholds(100) == [2.0, 3.0, 4.0]
+    assert valleys.thresholds(400) == pytest.approx([4 * 0.4**0.5, 3.0, 4.0])
+    assert valleys.thresholds(999)[-1] == 4.0
+    assert valleys.thresholds(1000) == valleys.thresholds(10**9) == [4.0]

@@ -236,7 +236,7 @@ def test_curve_has_the_valleys_up_to_a_height_and_the_number_of_the_result(fits,
     weakest, limit, *_ = ax.get_lines()
     np.testing.assert_array_equal(weakest.get_xdata(), table.n_clusters)
     np.testing.assert_allclose(weakest.get_ydata(), np.minimum(table.weakest_z, 3 * THRESHOLD))
-    assert set(limit.get_ydata()) == {THRESHOLD}
+    assert set(limit.get_ydata()) == {result.valleys.threshold}
     assert set(ax.get_lines()[-1].get_xdata()) == {4}
     (second,) = set(ax.figure.axes) - {ax}
     for line in second.get_lines():

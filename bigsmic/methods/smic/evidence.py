@@ -20,7 +20,8 @@ class Valleys:
     """Number of clusters that the data show, and the evidence for it.
 
     A valley separates two clusters if the density of both, along the direction that best separates them, has a minimum
-    between them that is at least four standard errors deep. See :attr:`bigsmic.Result.valleys`.
+    between them that is at least four standard errors deep, or two or three among few
+    rows if labelings agree. See :attr:`bigsmic.Result.valleys`.
 
     Attributes
     ----------
@@ -66,6 +67,9 @@ class Valleys:
         Whether the groups are pieces of a single curve, so that they are no answer.
     trimmed : float
         Share of the rows that are outlying, and hardly weigh in the graph; 0 if none were trimmed, see `trim`.
+    threshold : float
+        Standard errors from which on a valley separates: 4, or down to 2 among less than 1,000 rows if labelings
+        plainly agree on what that separates.
     """
 
     n_clusters: int
@@ -87,6 +91,7 @@ class Valleys:
     dense_parts: bool = False
     one_curve: bool = False
     trimmed: float = 0.0
+    threshold: float = THRESHOLD
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -241,7 +246,7 @@ class Valleys:
         own = at.get(self.n_clusters, np.inf)
         if self._pairs and self.asked in (None, self.n_clusters):
             own = float(self._pairs["z"].min(initial=np.inf))
-        stronger = [k for k, z in at.items() if k < self.n_clusters and z > max(own, THRESHOLD)]
+        stronger = [k for k, z in at.items() if k < self.n_clusters and z > max(own, self.threshold)]
         weaker = [k for k in at if k > self.n_clusters]
         parts = ["no two of them touch" if np.isinf(own) else f"the weakest valley is {_errors(own)} deep"]
         parts += [f"next stronger {max(stronger)} ({_errors(at[max(stronger)])})"] if stronger else []
@@ -264,7 +269,7 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, trimming, valleys
+    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, trimming, valley_trees, valleys
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
@@ -281,7 +286,7 @@ def read(context: Any) -> Valleys | None:
     facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces", "dense_parts", "one_curve")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
-    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None, "threshold": valley_trees.threshold(context)}
     if trimming.are_trimmed(context):
         facts |= {"trimmed": run.info(trimming.TRIMMED, 0)["rows"] / context.n}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -18,7 +18,11 @@ from bigsmic.numerics.labeling.nearest_means import NearestMeans, smallest
 from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
-"""Standard errors from which on a valley is one."""
+"""Standard errors from which on a valley is one, among many rows."""
+FEWER = 2.0, 3.0
+"""Those that may be enough among few rows."""
+MANY_ROWS = 1000
+"""Rows from which on there are many."""
 LEAST_SIGN = 0.25
 """Standard errors from which on there is any sign of a valley."""
 NEARLY = 0.875
@@ -70,6 +74,17 @@ class ValleyTree(NamedTuple):
         """
         most = len(self.tree.columns)
         return self.tree.smallest_last(min(max(n_clusters, self.n_clusters), most), sizes)
+
+
+def thresholds(n_rows: int) -> list[float]:
+    """Standard errors from which on a valley may be one, ascending; the first ones only if labelings agree on it.
+
+    Those of a valley between two clusters grow with the root of their rows, and fifteen rows have hardly four, however
+    far they are from all others. So fewer may be enough among few rows, and no fewer than the same valley would have
+    there that has four among :data:`MANY_ROWS`.
+    """
+    least = THRESHOLD * math.sqrt(n_rows / MANY_ROWS)
+    return sorted({min(max(fewer, least), THRESHOLD) for fewer in (*FEWER, THRESHOLD)})
 
 
 def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.report.document import Command, Finding, Part, Section
 from bigsmic.report.subject import Subject
 from bigsmic.report.tally import FEW_AGREE, UNSURE
@@ -95,14 +94,14 @@ def _touching(subject: Subject) -> Iterator[Finding]:
     """Clusters without a valley between them."""
     if subject.valleys is None:
         return
-    pairs = subject.valleys.pairs
-    weak = pairs[pairs["z"] < THRESHOLD]
+    pairs, threshold = subject.valleys.pairs, subject.valleys.threshold
+    weak = pairs[pairs["z"] < threshold]
     if len(weak):
         named = [f"{row.cluster} and {row.neighbor} (z = {row.z:.1f})" for row in weak.head(MOST_PAIRS).itertuples()]
         named += [f"{len(weak) - MOST_PAIRS:,} more pairs"] if len(weak) > MOST_PAIRS else []
         yield Finding(
             "warning",
-            f"No valley of {THRESHOLD:g} standard errors parts clusters {listed(named)}.",
+            f"No valley of {threshold:.2g} standard errors parts clusters {listed(named)}.",
             "Each pair may be one cluster: look at the profiles of both before you tell them apart.",
         )
 
