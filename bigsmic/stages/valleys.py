@@ -111,11 +111,12 @@ def _trees(job: Job, groups: Sequence[Groups]) -> tuple[list[ValleyTree], float]
 
 def _agree(job: Job, trees: Sequence[ValleyTree]) -> bool:
     """Whether labelings plainly agree on the clusters that each of them shows."""
-    numbers, sizes = [found.n_clusters for found in trees], [len(found.weakest) - 1 for found in trees]
+    numbers = [found.n_clusters for found in trees]
     if min(numbers) < 2:
         return False
+    cut = [found.tree.cut(found.n_clusters) for found in trees]
+    sizes = [len(of_groups) for of_groups in cut]
     rows = job.sum_blocks(VALLEYS, job.context.blocks, partial(group_gram, sizes=sizes))
-    cut = [found.tree.cut(n) for found, n in zip(trees, numbers, strict=True)]
     agreement = consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
     return agreement >= (PLAIN_OF_ONE_VOICE if len(set(numbers)) == 1 else PLAIN)
 

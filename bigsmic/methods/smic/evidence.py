@@ -20,8 +20,8 @@ class Valleys:
     """Number of clusters that the data show, and the evidence for it.
 
     A valley separates two clusters if the density of both, along the direction that best separates them, has a minimum
-    between them that is at least four standard errors deep, or two or three among few
-    rows if labelings agree. See :attr:`bigsmic.Result.valleys`.
+    between them that is at least four standard errors deep, or two or three among few rows if
+    labelings agree. See :attr:`bigsmic.Result.valleys`.
 
     Attributes
     ----------

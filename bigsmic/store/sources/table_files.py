@@ -68,7 +68,7 @@ class TableSource(DaskSource):
         """What `read` returns; errors of the libraries that read tables name the file and a remedy."""
         try:
             return read()
-        except (InputError, StorageError):
+        except (InputError, StorageError, MemoryError):
             raise
         except ImportError as error:
             raise InputError(
