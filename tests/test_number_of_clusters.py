@@ -262,7 +262,7 @@ def test_few_rows_show_clusters_by_fewer_standard_errors_if_labelings_agree(monk
     found = bigsmic.fit(X, n_centers=40)
     assert (found.n_clusters, found.valleys.threshold) == (4, 2.0)
     assert adjusted_rand_score(labels, found.labels) > 0.95
-    monkeypatch.setattr(valleys, "_agree", lambda job, trees: False)
+    monkeypatch.setattr(valleys, "_agree", lambda rows, trees: False)
     alone = bigsmic.fit(X, n_centers=40)
     assert (alone.n_clusters, alone.valleys.threshold) == (3, 4.0)
 

@@ -19,12 +19,6 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]))
 
 
-def threshold(context: Context) -> float:
-    """Standard errors of a valley that parts the clusters that the labelings show."""
-    found: float = context.run.info(VALLEYS, 0)["threshold"]
-    return found
-
-
 def weights_between(context: Context, spec: LabelingSpec) -> Floats:
     """Weight of the graph between every two groups of a labeling: float64, shape (m, m)."""
     weights: Floats = context.run.read(VALLEYS, 0, f"weights.{number_of(context, spec)}")

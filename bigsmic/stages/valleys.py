@@ -101,22 +101,26 @@ def _trees(job: Job, groups: Sequence[Groups]) -> tuple[list[ValleyTree], float]
 
     Among few rows, fewer are enough if the labelings plainly agree on the clusters that they separate.
     """
-    for threshold in valleys.thresholds(job.context.n):
+    *fewer, most = valleys.thresholds(job.context.n)
+    if not fewer:
+        return job.map_here(valleys.valley_tree, groups), most
+    sizes = [len(one.weights) for one in groups]
+    rows = job.sum_blocks(VALLEYS, job.context.blocks, partial(group_gram, sizes=sizes))
+    for threshold in fewer:
         copies = [one.with_links(one.links) for one in groups]
         trees = job.map_here(partial(valleys.valley_tree, threshold=threshold), copies)
-        if threshold == valleys.THRESHOLD or _agree(job, trees):
-            break
-    return trees, threshold
+        if _agree(rows, trees):
+            return trees, threshold
+    return job.map_here(valleys.valley_tree, groups), most
 
 
-def _agree(job: Job, trees: Sequence[ValleyTree]) -> bool:
+def _agree(rows: Integers, trees: Sequence[ValleyTree]) -> bool:
     """Whether labelings plainly agree on the clusters that each of them shows."""
     numbers = [found.n_clusters for found in trees]
     if min(numbers) < 2:
         return False
     cut = [found.tree.cut(found.n_clusters) for found in trees]
     sizes = [len(of_groups) for of_groups in cut]
-    rows = job.sum_blocks(VALLEYS, job.context.blocks, partial(group_gram, sizes=sizes))
     agreement = consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
     return agreement >= (PLAIN_OF_ONE_VOICE if len(set(numbers)) == 1 else PLAIN)
 

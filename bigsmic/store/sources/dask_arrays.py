@@ -69,6 +69,12 @@ class DaskSource(Source):
             )
 
 
+def numbers_of(frame: Any) -> Any:
+    """A dask array of the columns of a dask dataframe, whose rows are counted, which computes it once."""
+    mixed = np.asanyarray(frame._meta).dtype == object  # truth values beside numbers
+    return (frame.astype(np.float64) if mixed else frame).to_dask_array(lengths=True)
+
+
 def _is_future(value: Any) -> bool:
     """Whether a value in a graph is a result on a cluster, as in a persisted array."""
     return hasattr(value, "client") and hasattr(value, "key") and hasattr(value, "result")

@@ -12,10 +12,10 @@ from bigsmic.store.objects import absolute
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.base import Source, kind_of
 from bigsmic.store.sources.column_names import names_of
-from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.store.sources.dask_arrays import DaskSource, numbers_of
 from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
-from bigsmic.store.sources.table_files import TableSource, is_table, numbers_of
+from bigsmic.store.sources.table_files import TableSource, is_table
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath

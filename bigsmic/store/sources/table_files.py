@@ -4,7 +4,6 @@ Every range of rows parses the partitions that it lies in, so that a partition o
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from bigsmic.store.destinations import canonical
 from bigsmic.store.objects import is_local
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.column_names import names_of
-from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.store.sources.dask_arrays import DaskSource, numbers_of
 from bigsmic.types import Floats
 
 TEXT = ".csv"
@@ -68,7 +67,7 @@ class TableSource(DaskSource):
         """What `read` returns; errors of the libraries that read tables name the file and a remedy."""
         try:
             return read()
-        except (InputError, StorageError, MemoryError):
+        except (InputError, StorageError):
             raise
         except ImportError as error:
             raise InputError(
@@ -79,7 +78,7 @@ class TableSource(DaskSource):
             raise StorageError(
                 error.errno, f"input: {shown(self._path)!r} could not be read ({error}); check the file"
             ) from error
-        except Exception as error:  # of several libraries
+        except (ValueError, TypeError, NotImplementedError) as error:  # those of pandas and Arrow are among these
             cause = error.__cause__ or error  # dask wraps the errors of readers
             raise InputError(
                 f"input: {shown(self._path)!r} could not be read as a table of numbers ({type(cause).__name__}: "
@@ -91,7 +90,7 @@ def _frame(path: str, component: str | None) -> Any:
     """A dask dataframe of the columns asked for, all of numbers."""
     import dask.dataframe
 
-    if is_table(path, PARQUET):
+    if _suffix(path) == PARQUET:
         frame = dask.dataframe.read_parquet(path)
     else:
         exact = {"dtype": _text_dtypes(path), "float_precision": "round_trip"}  # the bits that were written
@@ -136,24 +135,14 @@ def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:
     return chosen
 
 
-def numbers_of(frame: Any) -> Any:
-    """A dask array of the columns of a dask dataframe, whose rows are counted, which computes it once."""
-    mixed = np.asanyarray(frame._meta).dtype == object  # truth values beside numbers
-    return (frame.astype(np.float64) if mixed else frame).to_dask_array(lengths=True)
-
-
 def _first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
 
 
-def is_table(location: Any, *suffixes: str) -> bool:
-    """Whether a location is a local file or folder that is named as a table.
+def is_table(location: Any) -> bool:
+    """Whether a location is a local file or folder that is named as a table."""
+    return _suffix(location) in (TEXT, PARQUET) and is_local(location) and os.path.exists(location)
 
-    Parameters
-    ----------
-    location : str
-    *suffixes : str
-        By default ``.csv`` and ``.parquet``.
-    """
-    named = os.path.splitext(str(location).rstrip("/"))[1].lower() in (suffixes or (TEXT, PARQUET))
-    return named and is_local(location) and Path(location).exists()
+
+def _suffix(location: Any) -> str:
+    return os.path.splitext(str(location).rstrip("/"))[1].lower()
