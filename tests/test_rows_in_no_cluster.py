@@ -96,15 +96,6 @@ def test_a_run_goes_on_without_a_stage(found, rows, tmp_path, gone):
     assert_identical(found, bigsmic.fit(rows[0], 6, noise=True, out=tmp_path / "run", **OPTIONS))
 
 
-def test_new_copies_of_rows_with_many_are_noise_where_these_are():
-    """Copies that fill several cells are several neighbours of a fitted row, and one of a new row."""
-    draw, y = np.random.default_rng(0), np.arange(20_000) % 3
-    X = np.round(draw.normal(size=(20_000, 1)) + 8 * y[:, None])
-    result = bigsmic.fit(X, 3, noise=True, n_threads=1)
-    assert (result.labels < 0).mean() < 0.01
-    np.testing.assert_array_equal(result.predict(X), result.labels)
-
-
 def test_predictions_know_noise(found, rows):
     X, _ = rows
     labels, scores = found.predict(X), found.predict_noise(X)

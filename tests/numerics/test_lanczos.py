@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.linalg import eig_banded
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics.eigen import lanczos
@@ -16,10 +18,10 @@ from bigsmic.numerics.eigen.refinement import SMOOTH
 
 
 class DenseSpace:
-    """The protocol on one dense matrix."""
+    """The protocol on one matrix, with dense columns."""
 
     def __init__(self, K, known=None, dtype=np.float64):
-        self.K, self.n_rows, self.eps = K.astype(dtype), len(K), float(np.finfo(dtype).eps)
+        self.K, self.n_rows, self.eps = K.astype(dtype), K.shape[0], float(np.finfo(dtype).eps)
         self.V = np.zeros((self.n_rows, 0), dtype) if known is None else known.astype(dtype)
         self.W = self.last = self.V[:, :0]
         self.largest_basis = 0
@@ -537,19 +539,28 @@ def test_signs_follow_the_sum():
 
 
 def path(n, n_paths=1):
-    """Normalised kernel of rows along lines, and its eigenvector of eigenvalue 1 on each."""
-    W = np.tri(n, k=3) - np.tri(n, k=-4) - np.eye(n)
-    W = np.kron(np.eye(n_paths), W)
+    """Normalised kernel of rows along lines, sparse, and its eigenvector of eigenvalue 1 on each."""
+    beside = sparse.diags_array(np.ones((6, n)), offsets=[-3, -2, -1, 1, 2, 3], shape=(n, n))
+    W = sparse.kron(sparse.eye_array(n_paths), beside, format="csr")
     degree = W.sum(axis=1)
     known = np.sqrt(degree)[:, None] * np.kron(np.eye(n_paths), np.ones((n, 1)))
-    return W / np.sqrt(np.outer(degree, degree)), known / np.linalg.norm(known, axis=0)
+    D = sparse.diags_array(1 / np.sqrt(degree))
+    return D @ W @ D, known / np.linalg.norm(known, axis=0)
+
+
+def top_of_path(K, c):
+    """The largest eigenpairs of a band of seven diagonals."""
+    n = K.shape[0]
+    band = np.array([np.append(K.diagonal(-j), np.zeros(j)) for j in range(4)])
+    values, V = eig_banded(band, lower=True, select="i", select_range=(n - c, n - 1))
+    return values[::-1], V[:, ::-1]
 
 
 class Steps:
     """Approximations that are constant on stretches of a line, of some rows each; none if these are too long."""
 
     def __init__(self, K, space, known, rows):
-        groups = np.arange(len(K)) // rows
+        groups = np.arange(K.shape[0]) // rows
         P = (groups[:, None] == np.arange(groups[-1] + 1)) * np.linalg.norm(known, axis=1)[:, None]
         self.P, self.space, self.known, self.n_asked = P / np.linalg.norm(P, axis=0), space, known, 0
 
@@ -584,7 +595,7 @@ def test_values_that_crowd_are_told_apart_from_a_coarse_start(n_paths):
     K, space, coarse, result = crowded(rows=6, n_paths=n_paths)
     assert result.converged
     assert coarse.n_asked == 1
-    values, V = top(K, 10)
+    values, V = top_of_path(K, 10)
     np.testing.assert_allclose(1 - result.ritz_values[n_paths:], 1 - values[n_paths:], rtol=0.1)
     assert projector_distance(space.V, V) < 0.2  # the eleventh value is as near as those before
     assert np.array_equal(space.V[:, :n_paths], coarse.known)
@@ -599,7 +610,7 @@ def test_the_limit_on_products_leaves_the_refined_vectors(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="of 10 eigenpairs reached"):
         K, space, _, result = crowded(rows=6, max_matvecs=700)
     assert 1 <= result.n_converged < 10
-    np.testing.assert_allclose(1 - result.ritz_values[1:], 1 - top(K, 10)[0][1:], rtol=0.1)
+    np.testing.assert_allclose(1 - result.ritz_values[1:], 1 - top_of_path(K, 10)[0][1:], rtol=0.1)
     residuals = np.linalg.norm(K @ space.V - space.V * result.ritz_values, axis=0)
     np.testing.assert_allclose(residuals[1:], result.residual_norms[1:], rtol=1e-6)
 

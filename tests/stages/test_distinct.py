@@ -210,3 +210,12 @@ def test_equal_rows_of_any_numbers_are_one_cluster():
     X = np.tile(np.random.default_rng(0).normal(size=300), (5, 1))  # whose mean is rounded
     with pytest.warns(ConvergenceWarning, match="no more than 1 rows differ"):
         assert (bigsmic.fit(X, 3).labels == 0).all()
+
+
+def test_new_copies_of_rows_with_many_are_noise_where_these_are():
+    """Copies that fill several cells are several neighbours of a fitted row, and one of a new row."""
+    draw, y = np.random.default_rng(0), np.arange(6_000) % 3
+    X = np.round(draw.normal(size=(6_000, 1)) + 8 * y[:, None])
+    result = bigsmic.fit(X, 3, noise=True, n_threads=1)
+    assert (result.labels < 0).mean() < 0.01
+    np.testing.assert_array_equal(result.predict(X), result.labels)
