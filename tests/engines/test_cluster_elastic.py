@@ -70,8 +70,8 @@ def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, 
     marks = tmp_path / "marks"
     marks.mkdir()
     with cluster_of(1) as client:
-        # tasks of 3, 2, 1 and 1 blocks, in any order: three blocks end the first of them, and leave one to be taken
-        client.register_plugin(Gate("neighbors", marks, n_passing=3))
+        # tasks of 4, 2, 1 and 1 blocks, in this order: four blocks end the first of them, and leave two to be taken
+        client.register_plugin(Gate("neighbors", marks, n_passing=4))
         assert_same(fit(rows, client=client, out=tmp_path / "run", progress=join), alone)
         assert len(workers_of(client, "neighbors")) == 2
 

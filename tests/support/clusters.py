@@ -245,11 +245,13 @@ class Gate(WorkerPlugin):
         Run.write = gated
 
     def pass_(self, address):
-        """Return when two workers have come here, or too late."""
+        """Return when two workers have come here; an error if one waits in vain."""
         with suppress(FileExistsError):
             os.close(os.open(f"{self.folder}/{address.rpartition(':')[2]}", os.O_CREAT | os.O_EXCL))
         deadline = time.monotonic() + 300  # on busy machines
-        while len(os.listdir(self.folder)) < self.n_passing + 2 and time.monotonic() < deadline:
+        while len(os.listdir(self.folder)) < self.n_passing + 2:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.stage}: no other worker has come to its blocks")
             time.sleep(0.05)
 
     def leaves_mark(self, names):
