@@ -267,6 +267,48 @@ def test_few_rows_show_clusters_by_fewer_standard_errors_if_labelings_agree(monk
     assert (alone.n_clusters, alone.valleys.threshold) == (3, 4.0)
 
 
+@pytest.mark.parametrize(
+    ("votes", "agreed"),
+    [
+        ((4, 4, 4, 4), True),
+        ((3, 4, 4, 4), True),  # cut at its vote, the first has other clusters
+        ((1, 4, 4, 4), True),
+        ((3, 3, 4, 4), False),
+        ((1, 1, 1, 4), False),
+        ((4, 3, 3, 3), False),  # as the second cuts others of the same number
+    ],
+)
+def test_fewer_standard_errors_are_enough_if_labelings_agree_on_what_most_of_them_show(votes, agreed):
+    """Four groups, the same in each labeling; the second joins others than the first and the last two."""
+    joins = [[0, 0, 1, 2], [0, 1, 1, 2], [0, 0, 1, 2], [0, 0, 1, 2]]
+
+    def tree(vote, join):
+        cuts = {1: np.zeros(4, int), 3: np.array(join), 4: np.arange(4)}
+        return SimpleNamespace(n_clusters=vote, tree=SimpleNamespace(cut=cuts.get))
+
+    rows = np.tile(np.diag([40, 40, 40, 10]), (4, 4))
+    assert valleys._agree(rows, [tree(*of) for of in zip(votes, joins, strict=True)]) == agreed
+
+
+@pytest.mark.parametrize("n", [150, 600])
+def test_clusters_of_a_single_column_are_found(n):
+    """The graph of a line has gaps wherever rows are sparse: in tails, groups are wide, and nothing ties them."""
+    y = np.arange(n) % 3
+    X = np.random.default_rng(0).normal(size=n) + 7.0 * y
+    for rows in (X[:, None], np.stack([X, -2 * X], axis=1)):  # also of two columns that are one
+        result = bigsmic.fit(rows, n_threads=1)
+        assert result.n_clusters == 3
+        assert adjusted_rand_score(y, result.labels) > 0.95
+
+
+@pytest.mark.parametrize("name", ["normal", "exponential", "uniform"])
+@pytest.mark.parametrize("n", [150, 600])
+def test_a_single_column_without_clusters_is_none(name, n):
+    X = getattr(np.random.default_rng(5), name)(size=(n, 1))
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.settings.undecided or result.n_clusters == 1
+
+
 @pytest.mark.parametrize("n", [400, 60])
 def test_one_blob_has_no_number(n):
     result = bigsmic.fit(np.random.default_rng(2).normal(size=(n, 3)), n_centers=40)

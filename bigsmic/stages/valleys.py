@@ -1,5 +1,6 @@
 """valleys: merging of groups without a valley between them, and evidence for the labels."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -101,7 +102,7 @@ def _trees(job: Job, groups: Sequence[Groups]) -> tuple[list[ValleyTree], float]
 
     Among few rows, fewer are enough if the labelings plainly agree on the clusters that they separate.
     """
-    *fewer, most = valleys.thresholds(job.context.n)
+    *fewer, most = valleys.thresholds(job.context.n, groups[0].on_a_line)
     if not fewer:
         return job.map_here(valleys.valley_tree, groups), most
     sizes = [len(one.weights) for one in groups]
@@ -115,14 +116,21 @@ def _trees(job: Job, groups: Sequence[Groups]) -> tuple[list[ValleyTree], float]
 
 
 def _agree(rows: Integers, trees: Sequence[ValleyTree]) -> bool:
-    """Whether labelings plainly agree on the clusters that each of them shows."""
+    """Whether labelings plainly agree on the clusters that each of them shows, or on as many as most of them show."""
     numbers = [found.n_clusters for found in trees]
-    if min(numbers) < 2:
-        return False
-    cut = [found.tree.cut(found.n_clusters) for found in trees]
+    most, votes = Counter(numbers).most_common(1)[0]
+    if min(numbers) > 1:
+        agreement = _agreement(rows, trees, numbers)
+        if agreement >= (PLAIN_OF_ONE_VOICE if votes == len(trees) else PLAIN):
+            return True
+    return most > 1 and 2 * votes > len(trees) and _agreement(rows, trees, [most] * len(trees)) >= PLAIN
+
+
+def _agreement(rows: Integers, trees: Sequence[ValleyTree], numbers: Sequence[int]) -> float:
+    """How much labelings agree on so many clusters of each."""
+    cut = [found.tree.cut(n_clusters) for found, n_clusters in zip(trees, numbers, strict=True)]
     sizes = [len(of_groups) for of_groups in cut]
-    agreement = consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
-    return agreement >= (PLAIN_OF_ONE_VOICE if len(set(numbers)) == 1 else PLAIN)
+    return consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
 
 
 def group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:

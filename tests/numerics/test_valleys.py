@@ -442,4 +442,5 @@ def test_fewer_standard_errors_are_tried_first_among_few_rows():
     assert valleys.thresholds(100) == [2.0, 3.0, 4.0]
     assert valleys.thresholds(400) == pytest.approx([4 * 0.4**0.5, 3.0, 4.0])
     assert valleys.thresholds(999)[-1] == 4.0
+    assert valleys.thresholds(100, on_a_line=True) == [3.0, 4.0]
     assert valleys.thresholds(1000) == valleys.thresholds(10**9) == [4.0]

@@ -32,7 +32,7 @@ NEIGHBOR_STEPS = 1.5
 BARRING = 1.4
 """Cannot-links beyond the must-links, over the square root of all links, that bar two groups from being one: two links
 if these agree, and five if one must-link is against them."""
-_NOTHING = 1e-12
+_NOTHING, _ROUNDING = 1e-12, 1e-10
 
 
 def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
@@ -72,8 +72,11 @@ class Groups:
         Pairs of parts of every two groups that are hardly a step of the columns apart. They are neighbours, though the
         graph may have no edges between them: integers may be nearer to those of equal values in other columns than to
         the next value.
+        On a line, these are the groups with no other between them.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
+    on_a_line : bool
+        Whether all rows are on one line, as those of a single column are.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class Groups:
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         self._within = self._shape_within()
+        self.on_a_line = self._is_line()
         self.adjacent = self._adjacent_groups()
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
@@ -204,11 +208,29 @@ class Groups:
         return within * (len(within) / max(float(np.trace(within)), _NOTHING))
 
     def _adjacent_groups(self) -> Floats:
-        """Whether hardly a step of the columns lies between the means of two groups: float64, shape (m, m)."""
+        """Whether hardly a step of the columns lies between the means of two groups: float64, shape (m, m).
+
+        On a line, whether no other group does: its graph has gaps wherever rows are sparse by chance.
+        """
         means = self.moments.sums / np.maximum(self.counts, 1.0)[:, None]
         apart = _squares_between(means, means)
         times_step = np.sqrt(_squares_between(means, means @ self.resolution))  # the distance times the step along it
-        return (apart < NEIGHBOR_STEPS * times_step).astype(np.float64)
+        adjacent = (apart < NEIGHBOR_STEPS * times_step).astype(np.float64)
+        if self.on_a_line:
+            alive = self.alive
+            order = alive[np.argsort(means[alive, self._spreads().argmax()], kind="stable")]
+            adjacent[order[:-1], order[1:]] = adjacent[order[1:], order[:-1]] = 1.0
+        return adjacent
+
+    def _is_line(self) -> bool:
+        spreads = self._spreads()
+        return int(np.sum(spreads > _ROUNDING * spreads.max(initial=0.0))) == 1
+
+    def _spreads(self) -> Floats:
+        """Sums of squares of all rows about their mean, along each axis: float64, shape (r,)."""
+        n, sums, outers = (array.sum(axis=0) for array in self.moments)
+        squares: Floats = np.diag(outers) - sums**2 / max(float(n), 1.0)
+        return squares
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, with those of the error of a step, and mean of a group."""

@@ -76,14 +76,15 @@ class ValleyTree(NamedTuple):
         return self.tree.smallest_last(min(max(n_clusters, self.n_clusters), most), sizes)
 
 
-def thresholds(n_rows: int) -> list[float]:
+def thresholds(n_rows: int, on_a_line: bool = False) -> list[float]:
     """Standard errors from which on a valley may be one, ascending; the first ones only if labelings agree on it.
 
     Those of a valley between two clusters grow with the root of their rows, and fifteen rows have hardly four, however
     far they are from all others. So fewer may be enough among few rows, and no fewer than the same valley would have
-    there that has four among :data:`MANY_ROWS`.
+    there that has four among :data:`MANY_ROWS`. On a line, all labelings have the same gaps, and agree wherever these
+    are by chance: two are too few.
     """
-    least = THRESHOLD * math.sqrt(n_rows / MANY_ROWS)
+    least = max(THRESHOLD * math.sqrt(n_rows / MANY_ROWS), FEWER[-1 if on_a_line else 0])
     return sorted({min(max(fewer, least), THRESHOLD) for fewer in (*FEWER, THRESHOLD)})
 
 
@@ -254,7 +255,9 @@ def _absorb_small(groups: Groups) -> list[tuple[int, int]]:
 
 
 def _scattered(groups: Groups, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether groups are much wider than their neighbours: bool, shape (m,)."""
+    """Whether groups are much wider than their neighbours: bool, shape (m,). On a line, those in tails always are."""
+    if groups.on_a_line:
+        return np.zeros(len(near), bool)
     near, variances = near | near.T, groups.variances
     typical = np.array([np.median(variances[others]) if others.any() else np.inf for others in near])
     return variances > SCATTERED * typical
@@ -323,7 +326,8 @@ class _Pairs:
         groups, s = self.groups, self.groups.degrees
         y, z = np.nonzero(self.near & (self.z < threshold))
         tied = np.maximum(groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING)), _NOTHING)
-        score = np.minimum(1.0, self.depth[y, z] * np.exp(2 * self.error[y, z])) * tied
+        depth = np.maximum(self.depth[y, z], _NOTHING * (groups.adjacent[y, z] > 0))  # of narrow groups it may be 0
+        score = np.minimum(1.0, depth * np.exp(2 * self.error[y, z])) * tied
         score[groups.are_barred(y, z)] = 0.0
         if score.max(initial=0.0) > 0:
             at = int(np.argmax(score))
