@@ -149,6 +149,12 @@ def test_out_has_the_same_in_zarr(results, new_rows, tmp_path):
     np.testing.assert_array_equal(group["labels"][...], results("consensus").predict(new_rows))
 
 
+def test_a_table_is_no_place_for_predictions(results, new_rows, tmp_path):
+    with pytest.raises(InputError, match=r"got out='.*p\.csv', but predictions are written as a Zarr group"):
+        results("consensus").predict(new_rows, out=tmp_path / "p.csv")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["consensus", "paper", "one cluster"])
 def test_no_rows(results, tmp_path, name):
     none = np.zeros((0, 5), np.float32)

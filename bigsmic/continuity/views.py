@@ -121,11 +121,15 @@ class NumberedViews:
         Raises
         ------
         InputError
-            No cluster has the number, or a name is not a text of one line.
+            These are no dict, no cluster has the number, or a name is not a text of one line.
         RunError
             The run is being written, or is only in memory.
         """
         self._refuse_undecided("names")
+        if not isinstance(names, Mapping):
+            raise InputError(
+                f"names: got a {type(names).__name__}; give a dict of numbers to names, such as {{0: 'idle'}}"
+            )
         checked = {self._number(number): _checked(name) for number, name in names.items()}
         if isinstance(self._run, CarriedRun):
             raise RunError(f"names: {self.location} is only in memory; name clusters of the run, or of a saved copy")

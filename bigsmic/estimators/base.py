@@ -215,8 +215,12 @@ def seed_of(random_state: RandomState) -> int:
 
 def threads_of(n_jobs: int | None) -> int | None:
     """Number of threads for an `n_jobs`: as in scikit-learn, -1 is all processors, -2 all but one."""
-    if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
-        return n_jobs
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(f"n_jobs: got {n_jobs!r}; give a number of threads, -1 for all processors, or None")
+    if n_jobs > 0:
+        return int(n_jobs)
     return max(1, RunOptions().threads + 1 + int(n_jobs))
 
 

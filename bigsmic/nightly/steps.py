@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +24,7 @@ from bigsmic.nightly.journal import Begun, Ended
 from bigsmic.numerics.selection import Selection, reservoir
 from bigsmic.result import Result
 from bigsmic.stages import update_log
-from bigsmic.store import Run, WorkFolder, open_source
+from bigsmic.store import Run, WorkFolder, is_local, open_source
 from bigsmic.types import Progress, StorageOptions
 from bigsmic.updates.drift import RECOMMENDED
 
@@ -205,6 +206,9 @@ def report(night: Night) -> Facts:
     if night.job.report is None or not night.run:
         return {}
     place = night.job.report.replace(NIGHT, f"{night.number:06d}")
+    if is_local(place):
+        with suppress(OSError):  # the report says it
+            os.makedirs(os.path.dirname(place), exist_ok=True)
     Result.open(night.folder.at(run_name(night.run))).report(place, overwrite=True)
     return {"report": place}
 

@@ -132,7 +132,8 @@ class Settings(smic.Settings):
     shrinkage: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not (self.open and self.selection == "consensus" and self.assignment in (None, "merge")):
+        reads_valleys = self.open and self.selection == "consensus" and self.assignment in (None, "merge")
+        if self.valleys is True and not reads_valleys:  # what is no flag is refused below
             object.__setattr__(self, "valleys", False)
         if self.assignment is None:
             merges = self.valleys if self.undecided else self.n_clusters != 2

@@ -55,7 +55,7 @@ class Eigenproblem(NamedTuple):
     @property
     def name(self) -> str:
         """Name of its artifacts."""
-        links = "" if self.link_weights is None else ".gamma{:g}.eta{:g}".format(*self.link_weights)
+        links = "" if self.link_weights is None else ".gamma{:g}.eta{:g}".format(*self.link_weights).replace("+", "")
         shrunk = f".s{self.shrinkage:g}" if self.shrinkage else ""
         return f"{self.kernel}.t{self.t}{shrunk}{links}"
 

@@ -172,7 +172,31 @@ def _mixed(data: Any) -> str:
     )
 
 
+def _is_of_polars(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "polars"
+
+
+def _is_unread_polars(data: Any) -> bool:
+    return _is_of_polars(data) and hasattr(type(data), "collect")
+
+
+def _words_of_polars(data: Any) -> list[str]:
+    """Names of the columns that are not numbers; times would become nanoseconds."""
+    if not (_is_of_polars(data) and hasattr(type(data), "iter_columns")):
+        return []
+    return [name for name, dtype in data.schema.items() if not (dtype.is_numeric() or str(dtype) == "Boolean")]
+
+
+def _mixed_polars(data: Any) -> str:
+    return (
+        f"got a DataFrame whose columns {_words_of_polars(data)[:NAMED]} are not numbers; "
+        "pass df.select(polars.selectors.numeric()), or df.to_dummies(), which has an indicator for every word"
+    )
+
+
 _REFUSED = (
+    (_is_unread_polars, lambda data: "got a LazyFrame; pass df.collect()"),
+    (_words_of_polars, _mixed_polars),
     (is_masked, lambda data: "the array has masked entries; drop or impute their rows"),
     (_is_sparse_dask, _sparse_dask),
     (_is_sparse, _sparse),

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from bigsmic.errors import RunError
+from bigsmic.errors import InputError, RunError
 from bigsmic.store.destinations import (
     as_location,
     lies_in,
@@ -35,6 +36,10 @@ def digest(facts: Any) -> Any:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
+FILES = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz", ".h5", ".hdf5", ".json")
+"""Suffixes of files that somebody would look for a table in."""
+
+
 class PredictionGroup:
     """A Zarr group for predictions, with the checks of whether it may be created or overwritten.
 
@@ -55,6 +60,11 @@ class PredictionGroup:
         self, location: StrPath, made_of: Any, storage_options: StorageOptions = None, overwrite: bool = False
     ) -> None:
         location = as_location(location)
+        if os.path.splitext(location)[1].lower() in FILES:
+            raise InputError(
+                f"predict: got out={shown(location)!r}, but predictions are written as a Zarr group; name it .zarr, "
+                "and make a file of zarr.open_group(out)['labels'][:]"
+            )
         self.location, self.address = shown(location), absolute(location)
         self._made_of = json.loads(json.dumps(made_of))
         self._options, self._overwrite = storage_options, overwrite

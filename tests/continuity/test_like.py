@@ -369,6 +369,8 @@ def test_names_follow_their_clusters(first, second, tmp_path):
 
 def test_names_of_no_cluster_are_refused(second, tmp_path):
     named = second[0].save(tmp_path / "named")
+    with pytest.raises(InputError, match="names: got a list; give a dict"):
+        named.set_names(["walking"])
     (gone,) = set(range(5)) - set(named.numbers.tolist())
     for number in (gone, 5, -1):
         with pytest.raises(InputError, match="cluster: got"):

@@ -298,6 +298,7 @@ def test_the_command_line_takes_links(blobs, tmp_path):
         (3, {"link_weight": -1}, "link_weight: got -1; use a number of at least 0"),
         (3, {"kernel": "precomputed"}, "option kernel= .*'normalized' is normalization='symmetric'"),
         (3, {"prior": (0.2, 0.3, 0.5)}, "3smic: got unexpected option prior="),
+        (3, {"valleys": "foo"}, r"valleys: got 'foo'; use one of \(True, False\)"),
         (range(2, 5), {"assignment": "merge", "valleys": False}, "assignment: got 'merge' with an open number"),
         (None, {"must_links": [[4, 5]], "cannot_links": [[5, 4]]}, "rows 4 and 5 are joined by must-links"),
         (range(2, 4), {"labels": [0, 1, 2, 3] + [-1] * 696}, "labels: got 4 different labels for 3 clusters"),

@@ -219,7 +219,6 @@ def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
 
 def test_reports_and_the_command_after(tmp_path, machine):
     machine.night(200)
-    (tmp_path / "reports").mkdir()
     script = tmp_path / "after.sh"
     script.write_text('#!/bin/sh\necho "$BIGSMIC_NIGHT $BIGSMIC_REFIT $BIGSMIC_ROWS $BIGSMIC_REPORT" >> "$0.log"\n')
     script.chmod(0o755)
@@ -257,10 +256,11 @@ def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, m
         with pytest.raises(InputError, match="report"):
             nightly(file)
     assert not (tmp_path / "nights").exists(), "it was said before anything was done"
+    (tmp_path / "reports").touch()
     for _ in range(2):
         with pytest.raises(RunError, match="which is not a directory"):
             nightly(file)
-    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports").unlink()
     outcome = nightly(file)
     assert (outcome.night, outcome.resumed, nightly(file).night) == (1, True, 0)
     assert (tmp_path / "reports" / "000001.html").exists()

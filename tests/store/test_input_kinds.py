@@ -1,5 +1,7 @@
 """What may be handed in for rows: read in blocks where it can be, refused in one line where it cannot."""
 
+from types import SimpleNamespace
+
 import anndata
 import dask.array
 import dask.dataframe
@@ -187,6 +189,12 @@ def group():
     return opened
 
 
+def of_polars(kind, **methods):
+    """What is seen of a frame of polars, which is not installed."""
+    schema = {"a": SimpleNamespace(is_numeric=lambda: True), "day": SimpleNamespace(is_numeric=lambda: False)}
+    return type(kind, (), {"__module__": "polars.frame", "schema": schema, "columns": list(schema), **methods})()
+
+
 REFUSED = {
     "masked": (masked, "masked entries; drop or impute"),
     "masked dask": (
@@ -212,6 +220,8 @@ REFUSED = {
     "dataset": (lambda: xarray.Dataset({"one": ("row", ROWS[:, 0]), "X": (("row", "column"), ROWS)}), r"ds\['X'\]"),
     "frame of words": (lambda: frame(name=list("abcdefghi")), r"columns \['name'\] are not numbers"),
     "frame of times": (lambda: frame(day=pd.date_range("2020", periods=9)), r"columns \['day'\] are not numbers"),
+    "polars times": (lambda: of_polars("DataFrame", iter_columns=None), r"columns \['day'\] .*polars\.selectors"),
+    "polars lazy": (lambda: of_polars("LazyFrame", collect=None), r"got a LazyFrame; pass df\.collect\(\)"),
     "zarr group": (group, r"is a group with arrays \['X', 'A'\] and groups \['more'\]; name one with component="),
     "times": (lambda: xarray.DataArray(np.zeros((3, 2), "M8[ns]")), "not real or integer"),
 }

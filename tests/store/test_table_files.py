@@ -54,9 +54,29 @@ def test_integers_may_have_fractions_further_down(tmp_path):
     assert np.array_equal(open_source(table).read(1999, 2001), [[1, 2], [1.5, np.nan]], equal_nan=True)
 
 
+@pytest.mark.parametrize("names", ["0,1", "400.5,401,402.5,403", "a,1"])
+def test_names_may_be_numbers_that_ascend(tmp_path, names):
+    row = ",".join(["7"] * len(names.split(",")))
+    source = open_source(written(tmp_path / "a.csv", f"{names}\n{row}\n{row}\n"))
+    assert (source.shape[0], list(source.column_names)) == (2, names.split(","))
+
+
+def test_a_table_whose_names_are_numbers_is_read_by_them(tmp_path):
+    table = written(tmp_path / "a.csv", "0.5,0.1\n3,2\n")
+    assert np.array_equal(open_source(table, "0.5,0.1").read(0, 1), [[3, 2]])
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "gone.zarr"])
+def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
+    with pytest.raises(InputError, match=f"{name}' does not exist"):
+        open_source(tmp_path / name)
+
+
 @pytest.mark.parametrize(
     ("text", "component", "message"),
     [
+        ("0.5,0.1\n0.3,0.2\n", None, r"the first line of .* has numbers \(0\.5, 0\.1, \.\.\.\) .*write names above"),
+        ("0.1,0.5,0.7\n0.3,0.2,0.9\n", None, "the first line of .* has numbers"),  # which ascend by chance
         (",a\n0,1\n1,2\n", None, r"column 0 of .* has no name, and can be an index.*component="),
         (
             "a,kind\n1,up\n2,down\n",

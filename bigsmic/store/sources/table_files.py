@@ -23,6 +23,8 @@ TEXT_BYTES = 16 << 20
 """Bytes of text in a partition."""
 LOOKED_AT = 1000
 """Rows of text from which the dtypes of columns are inferred."""
+FEW_NAMES = 3
+"""Numbers that may ascend by chance."""
 UNNAMED = "Unnamed: "
 """How pandas begins names of columns that have none, such as an index that was written with a table."""
 
@@ -93,6 +95,8 @@ def _frame(path: str, component: str | None) -> Any:
     if _suffix(path) == PARQUET:
         frame = dask.dataframe.read_parquet(path)
     else:
+        if component is None:
+            _refuse_rows_as_header(path)
         exact = {"dtype": _text_dtypes(path), "float_precision": "round_trip"}  # the bits that were written
         frame = dask.dataframe.read_csv(path, blocksize=TEXT_BYTES, **exact)
     frame = frame[_chosen(list(map(str, frame.columns)), component, path)]
@@ -105,6 +109,26 @@ def _frame(path: str, component: str | None) -> Any:
             f"component={others}, or code them as numbers"
         )
     return frame
+
+
+def _refuse_rows_as_header(path: str) -> None:
+    """Refuse a table whose first line is a row, which would be lost as names of columns.
+
+    Numbers that ascend, such as positions, times or wavelengths, are names.
+    """
+    import pandas as pd
+
+    try:
+        first = pd.read_csv(path, nrows=1, header=None, dtype=str).iloc[0].astype(np.float64)
+    except ValueError:  # a name that is no number, or nothing at all
+        return
+    ascend = bool((np.diff(first) > 0).all())
+    if not (ascend and (len(first) > FEW_NAMES or (first % 1 == 0).all())):
+        raise InputError(
+            f"input: the first line of {shown(path)!r} has numbers ({', '.join(first.astype(str)[:3])}, ...) in the "
+            "place of names, and would be lost if it is a row; write names above it, or give those of the columns to "
+            "read, separated by commas, with component="
+        )
 
 
 def _text_dtypes(path: str) -> dict[str, type[np.float64]]:

@@ -1,5 +1,6 @@
 """Rows of Zarr archives; opening and creating Zarr arrays."""
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -260,6 +261,8 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
     except InputError:
         raise
     except Exception as error:
+        if is_local(location) and not os.path.lexists(absolute(location)):
+            raise InputError(f"input: {name!r} does not exist; give the path or URL of {wanted}") from None
         text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
         remedy = admission.remedy_for(location)
         raise InputError(
