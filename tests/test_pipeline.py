@@ -350,7 +350,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, 2, {"missing_chunks": "skip"}, "missing_chunks: got 'skip'"),
         (ROWS * 1e30, 2, {"scale": None}, r"rows reach 1\.9e\+31 from their mean; .* use scale='standard'"),
         (ROWS * 1e300, 2, {}, "overflows float64; change the unit"),
-        ("/nowhere/a.zarr", 2, {}, "could not be opened as Zarr"),
+        ("/nowhere/a.zarr", 2, {}, "does not exist; give the path or URL"),
         ("", 2, {}, "input: got '', which is no location; give a path or URL"),
         (ROWS, 2, {"storage_options": 3}, "storage_options: got a value of type int; give a dict"),
         (ROWS, 2, {"client": 3}, "client: got 3; give a distributed.Client, False for threads of this process"),

@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
 
 RUN_ID = re.compile(r"[0-9a-f]{32}\Z")
 _MOST_BYTES = 1 << 62  # of an array; NumPy can count as many
-_SHORT = 4096  # bytes of entries that are remembered
+_SHORT = 4096  # bytes of entries whose verdict is remembered
 
 
 def seal(*what: Any) -> int:
@@ -60,25 +60,28 @@ def read_entry(whose: tuple[str, str, int], raw: bytes | None) -> dict[str, dict
     Returns
     -------
     entry : dict or None
-        To be read only: who asks for the same bytes again gets the same object.
     """
     if raw is None:
         return None
-    return (_read if len(raw) > _SHORT else _remembered)(whose, bytes(raw))
+    raw = bytes(raw)
+    if not (_is_sealed if len(raw) > _SHORT else _is_known_as_sealed)(whose, raw):
+        return None
+    entry: dict[str, dict[str, Any]] = json.loads(raw)["attributes"]["ledger"]
+    return entry
 
 
-def _read(whose: tuple[str, str, int], raw: bytes) -> dict[str, dict[str, Any]] | None:
+def _is_sealed(whose: tuple[str, str, int], raw: bytes) -> bool:
+    """Whether the bytes are a valid entry of this block and run."""
     try:
         attributes = json.loads(raw)["attributes"]
         entry = attributes["ledger"]
-        good = attributes["crc32"] == seal(*whose, entry) and is_entry(entry)
+        return bool(attributes["crc32"] == seal(*whose, entry) and is_entry(entry))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return None
-    return entry if good else None
+        return False
 
 
-# a fit of few rows reads each entry five times, most of the time of which is this
-_remembered = lru_cache(maxsize=512)(_read)
+# a fit of few rows reads each entry five times, and to check it takes most of that
+_is_known_as_sealed = lru_cache(maxsize=512)(_is_sealed)
 
 
 def is_entry(entry: dict[str, Any]) -> bool:

@@ -179,7 +179,7 @@ def test_places_that_are_no_store(tmp_path):
     for name, options, message in (
         ("cells.h5ad", {}, "could not be opened as HDF5"),
         ("none.h5ad", {}, "could not be opened as HDF5"),
-        ("none.zarr", {}, "could not be opened as Zarr"),
+        ("none.zarr", {}, "does not exist; give the path or URL"),
         ("array.zarr", {"use_graph": "distances"}, "is an array; give the path or URL of a group"),
     ):
         with pytest.raises(InputError, match=message):

@@ -88,7 +88,7 @@ def test_a_component_of_a_group(tmp_path):
         (np.zeros((2, 2, 2)), "2-dimensional"),
         (np.array([["a"]], dtype=object), "not real or integer"),
         (np.zeros((2, 2), complex), "not real or integer"),
-        ("/nowhere/at/all.zarr", "could not be opened"),
+        ("/nowhere/at/all.zarr", "does not exist"),
         ("s9://bucket/archive.zarr", "could not be opened"),
     ],
 )

@@ -77,6 +77,7 @@ def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
     [
         ("0.5,0.1\n0.3,0.2\n", None, r"the first line of .* has numbers \(0\.5, 0\.1, \.\.\.\) .*write names above"),
         ("0.1,0.5,0.7\n0.3,0.2,0.9\n", None, "the first line of .* has numbers"),  # which ascend by chance
+        (",0,1\n0,5,1\n1,2,7\n", None, r"column 0 of .* has no name, and can be an index"),
         (",a\n0,1\n1,2\n", None, r"column 0 of .* has no name, and can be an index.*component="),
         (
             "a,kind\n1,up\n2,down\n",

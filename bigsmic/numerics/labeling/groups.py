@@ -71,8 +71,7 @@ class Groups:
     adjacent : ndarray of float64, shape (m, m)
         Pairs of parts of every two groups that are hardly a step of the columns apart. They are neighbours, though the
         graph may have no edges between them: integers may be nearer to those of equal values in other columns than to
-        the next value.
-        On a line, these are the groups with no other between them.
+        the next value. On a line, these are the groups with no other between them.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
     on_a_line : bool

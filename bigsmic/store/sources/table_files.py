@@ -122,6 +122,8 @@ def _refuse_rows_as_header(path: str) -> None:
         first = pd.read_csv(path, nrows=1, header=None, dtype=str).iloc[0].astype(np.float64)
     except ValueError:  # a name that is no number, or nothing at all
         return
+    if first.isna().any():  # of an index that was written with the table
+        return
     ascend = bool((np.diff(first) > 0).all())
     if not (ascend and (len(first) > FEW_NAMES or (first % 1 == 0).all())):
         raise InputError(
