@@ -301,6 +301,14 @@ def test_clusters_of_a_single_column_are_found(n):
         assert adjusted_rand_score(y, result.labels) > 0.95
 
 
+def test_set_points_of_a_single_column_are_found_beside_a_wide_cluster():
+    draw, y = np.random.default_rng(0), np.repeat([0, 1, 2], [200, 300, 200])
+    X = np.array([0.0, 10.0, 100.0])[y] + np.array([1e-4, 1.0, 1e-3])[y] * draw.normal(size=700)
+    result = bigsmic.fit(X[:, None], n_threads=1)
+    assert result.n_clusters == 3
+    assert adjusted_rand_score(y, result.labels) > 0.99
+
+
 @pytest.mark.parametrize("name", ["normal", "exponential", "uniform"])
 @pytest.mark.parametrize("n", [150, 600])
 def test_a_single_column_without_clusters_is_none(name, n):

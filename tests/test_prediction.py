@@ -11,7 +11,7 @@ from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic import prediction
-from bigsmic.errors import InputError, NonFiniteError, OptionError, StorageError
+from bigsmic.errors import InputError, NonFiniteError, OptionError, RunError, StorageError
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
@@ -150,7 +150,7 @@ def test_out_has_the_same_in_zarr(results, new_rows, tmp_path):
 
 
 def test_a_table_is_no_place_for_predictions(results, new_rows, tmp_path):
-    with pytest.raises(InputError, match=r"got out='.*p\.csv', but predictions are written as a Zarr group"):
+    with pytest.raises(RunError, match=r"p\.csv' is named as a table, but predictions are a Zarr group"):
         results("consensus").predict(new_rows, out=tmp_path / "p.csv")
     assert not list(tmp_path.iterdir())
 

@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from bigsmic.errors import InputError
 from bigsmic.types import StrPath
@@ -152,51 +151,39 @@ def is_dask_frame(data: Any) -> bool:
     return hasattr(type(data), "to_dask_array") and hasattr(data, "columns")  # a Delayed has any attribute
 
 
+def _is_of_polars(data: Any, name: str) -> bool:
+    return type(data).__module__.partition(".")[0] == "polars" and type(data).__name__ == name
+
+
 def _is_mixed(data: Any) -> bool:
-    return is_frame(data) and bool(words_of(data))
+    return (is_frame(data) or _is_of_polars(data, "DataFrame")) and bool(words_of(data))
 
 
 def words_of(data: Any) -> list[str]:
-    """Names of the columns of a DataFrame of pandas or dask that are not numbers."""
+    """Names of the columns of a DataFrame of pandas, dask or polars that are not numbers."""
     return [name for name, dtype in zip(data.columns, data.dtypes, strict=True) if _is_wordy(dtype)]
 
 
-def _is_wordy(dtype: DTypeLike) -> bool:
+def _is_wordy(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # of polars
+        return not (dtype.is_numeric() or str(dtype) == "Boolean")
     return getattr(dtype, "kind", "O") not in "iufb"
 
 
 def _mixed(data: Any) -> str:
+    numbers, indicators = (
+        ("df.select_dtypes('number')", "pandas.get_dummies(df)")
+        if is_frame(data)
+        else ("df.select(polars.selectors.numeric())", "df.to_dummies()")
+    )
     return (
         f"got a DataFrame whose columns {words_of(data)[:NAMED]} are not numbers; "
-        "pass df.select_dtypes('number'), or pandas.get_dummies(df), which has an indicator for every word"
-    )
-
-
-def _is_of_polars(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "polars"
-
-
-def _is_unread_polars(data: Any) -> bool:
-    return _is_of_polars(data) and hasattr(type(data), "collect")
-
-
-def _words_of_polars(data: Any) -> list[str]:
-    """Names of the columns that are not numbers; times would become nanoseconds."""
-    if not (_is_of_polars(data) and hasattr(type(data), "iter_columns")):
-        return []
-    return [name for name, dtype in data.schema.items() if not (dtype.is_numeric() or str(dtype) == "Boolean")]
-
-
-def _mixed_polars(data: Any) -> str:
-    return (
-        f"got a DataFrame whose columns {_words_of_polars(data)[:NAMED]} are not numbers; "
-        "pass df.select(polars.selectors.numeric()), or df.to_dummies(), which has an indicator for every word"
+        f"pass {numbers}, or {indicators}, which has an indicator for every word"
     )
 
 
 _REFUSED = (
-    (_is_unread_polars, lambda data: "got a LazyFrame; pass df.collect()"),
-    (_words_of_polars, _mixed_polars),
+    (lambda data: _is_of_polars(data, "LazyFrame"), lambda data: "got a LazyFrame; pass df.collect()"),
     (is_masked, lambda data: "the array has masked entries; drop or impute their rows"),
     (_is_sparse_dask, _sparse_dask),
     (_is_sparse, _sparse),

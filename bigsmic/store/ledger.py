@@ -64,24 +64,25 @@ def read_entry(whose: tuple[str, str, int], raw: bytes | None) -> dict[str, dict
     if raw is None:
         return None
     raw = bytes(raw)
-    if not (_is_sealed if len(raw) > _SHORT else _is_known_as_sealed)(whose, raw):
-        return None
-    entry: dict[str, dict[str, Any]] = json.loads(raw)["attributes"]["ledger"]
-    return entry
+    if len(raw) > _SHORT:
+        return _read(whose, raw)
+    return json.loads(raw)["attributes"]["ledger"] if _is_good(whose, raw) else None
 
 
-def _is_sealed(whose: tuple[str, str, int], raw: bytes) -> bool:
-    """Whether the bytes are a valid entry of this block and run."""
+@lru_cache(maxsize=512)
+def _is_good(whose: tuple[str, str, int], raw: bytes) -> bool:
+    """Whether there is an entry; a fit of few rows reads each five times, and to check it takes most of that."""
+    return _read(whose, raw) is not None
+
+
+def _read(whose: tuple[str, str, int], raw: bytes) -> dict[str, dict[str, Any]] | None:
     try:
         attributes = json.loads(raw)["attributes"]
         entry = attributes["ledger"]
-        return bool(attributes["crc32"] == seal(*whose, entry) and is_entry(entry))
+        good = attributes["crc32"] == seal(*whose, entry) and is_entry(entry)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        return False
-
-
-# a fit of few rows reads each entry five times, and to check it takes most of that
-_is_known_as_sealed = lru_cache(maxsize=512)(_is_sealed)
+        return None
+    return entry if good else None
 
 
 def is_entry(entry: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from bigsmic.errors import InputError, RunError
+from bigsmic.errors import RunError
 from bigsmic.store.destinations import (
     as_location,
     lies_in,
@@ -36,8 +36,8 @@ def digest(facts: Any) -> Any:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-FILES = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz", ".h5", ".hdf5", ".json")
-"""Suffixes of files that somebody would look for a table in."""
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz", ".h5", ".hdf5", ".json")
+"""Suffixes of files in which one would look for a table or an array."""
 
 
 class PredictionGroup:
@@ -60,11 +60,6 @@ class PredictionGroup:
         self, location: StrPath, made_of: Any, storage_options: StorageOptions = None, overwrite: bool = False
     ) -> None:
         location = as_location(location)
-        if os.path.splitext(location)[1].lower() in FILES:
-            raise InputError(
-                f"predict: got out={shown(location)!r}, but predictions are written as a Zarr group; name it .zarr, "
-                "and make a file of zarr.open_group(out)['labels'][:]"
-            )
         self.location, self.address = shown(location), absolute(location)
         self._made_of = json.loads(json.dumps(made_of))
         self._options, self._overwrite = storage_options, overwrite
@@ -100,6 +95,11 @@ class PredictionGroup:
 
     def admit(self) -> Any:
         """Raise RunError unless the location is free, has the same predictions, or may be overwritten."""
+        if os.path.splitext(self.location)[1].lower() in TABLES:
+            raise RunError(
+                f"{self._what} is named as a table, but predictions are a Zarr group; give a name that ends with "
+                ".zarr, and make the table of its arrays, zarr.open_group(out)['labels'][:]"
+            )
         refuse_files(self.address, self._what)
         with self._opening():
             found = look(self._objects, ignored=(LEASE,) if self._is_leased() else ())

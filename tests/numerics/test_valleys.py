@@ -444,3 +444,25 @@ def test_fewer_standard_errors_are_tried_first_among_few_rows():
     assert valleys.thresholds(999)[-1] == 4.0
     assert valleys.thresholds(100, on_a_line=True) == [3.0, 4.0]
     assert valleys.thresholds(1000) == valleys.thresholds(10**9) == [4.0]
+
+
+@pytest.mark.parametrize("direction", [[1.0], [1.0, -2.0], [0.0, 3.0, 0.1]])
+def test_on_a_line_groups_are_neighbors_of_the_next_ones(direction):
+    """Though nothing ties them, and none is scattered, as wide as those in tails may be."""
+    values = np.concatenate([np.random.default_rng(j).uniform(j, j + 0.9, 40) for j in (2, 0, 3, 1)])
+    labels = np.repeat(np.arange(4), 40)
+    found = groups_of(np.outer(values, direction), labels)
+    assert found.on_a_line
+    first, second = np.triu_indices(4, 1)
+    near = found.are_neighbors(first, second)
+    assert [*zip(first[near].tolist(), second[near].tolist(), strict=True)] == [(0, 2), (0, 3), (1, 3)]
+    assert not groups_of(np.stack([values, values**2], axis=1), labels).on_a_line
+
+
+@pytest.mark.parametrize("gap", [1e2, 1e4, 1e6, 1e8])
+def test_narrow_samples_are_the_further_apart_the_clearer(gap):
+    draw = np.random.default_rng(0)
+    a, b = draw.normal(size=200), gap + draw.normal(size=200)
+    found = density_valley.between(a, b, np.array([200.0, 200.0]), (a.mean(), b.mean()))
+    assert found.depth < 1e-3
+    assert found.z > 9

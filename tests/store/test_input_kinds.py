@@ -189,10 +189,10 @@ def group():
     return opened
 
 
-def of_polars(kind, **methods):
+def of_polars(kind):
     """What is seen of a frame of polars, which is not installed."""
-    schema = {"a": SimpleNamespace(is_numeric=lambda: True), "day": SimpleNamespace(is_numeric=lambda: False)}
-    return type(kind, (), {"__module__": "polars.frame", "schema": schema, "columns": list(schema), **methods})()
+    dtypes = [SimpleNamespace(is_numeric=lambda: True), SimpleNamespace(is_numeric=lambda: False)]
+    return type(kind, (), {"__module__": "polars.frame", "columns": ["a", "day"], "dtypes": dtypes})()
 
 
 REFUSED = {
@@ -220,8 +220,8 @@ REFUSED = {
     "dataset": (lambda: xarray.Dataset({"one": ("row", ROWS[:, 0]), "X": (("row", "column"), ROWS)}), r"ds\['X'\]"),
     "frame of words": (lambda: frame(name=list("abcdefghi")), r"columns \['name'\] are not numbers"),
     "frame of times": (lambda: frame(day=pd.date_range("2020", periods=9)), r"columns \['day'\] are not numbers"),
-    "polars times": (lambda: of_polars("DataFrame", iter_columns=None), r"columns \['day'\] .*polars\.selectors"),
-    "polars lazy": (lambda: of_polars("LazyFrame", collect=None), r"got a LazyFrame; pass df\.collect\(\)"),
+    "polars times": (lambda: of_polars("DataFrame"), r"columns \['day'\] .*polars\.selectors"),
+    "polars lazy": (lambda: of_polars("LazyFrame"), r"got a LazyFrame; pass df\.collect\(\)"),
     "zarr group": (group, r"is a group with arrays \['X', 'A'\] and groups \['more'\]; name one with component="),
     "times": (lambda: xarray.DataArray(np.zeros((3, 2), "M8[ns]")), "not real or integer"),
 }

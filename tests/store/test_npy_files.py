@@ -85,7 +85,7 @@ def test_tasks_elsewhere_open_the_file_themselves(tmp_path):
 def test_predictions_are_not_written_over_the_rows(tmp_path):
     path = saved(tmp_path / "X.npy")
     result = bigsmic.fit(path, 2, method="mspc")
-    with pytest.raises(InputError, match="are written as a Zarr group"):
+    with pytest.raises(bigsmic.RunError, match="the archive that is read"):
         result.predict(path, out=path, overwrite=True)
     assert np.array_equal(np.load(path), ROWS)
 

@@ -12,7 +12,8 @@ from bigsmic.types import Floats
 BANDWIDTH = 1.06
 """Bandwidth of the smoothed density, in standard deviations times n^-1/5."""
 BINS = 30, 400
-"""Least and largest number of bins of a density; in between, bins are a third of the bandwidth wide."""
+"""Least and largest number of bins of a density; in between, bins are a third of the bandwidth wide. No bandwidth is
+less than a bin: rows of a narrow sample that is far from the other are all counted at its peak."""
 STEPS = 0.5
 """Least bandwidth, in steps between neighbouring values: the density of evenly spaced values is then flat to 1.4 %, as
 ``2 exp(-2 pi^2 STEPS^2)``."""
@@ -65,8 +66,9 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any, step: float 
     h = max(BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2, STEPS * step)
     low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
     n_bins = min(max(math.ceil((high - low) / (h / 3)), BINS[0]), BINS[1])
-    grid = low, (high - low) / n_bins, n_bins
-    return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
+    width = (high - low) / n_bins
+    grid = low, width, n_bins
+    return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, max(h, width)))
 
 
 def excess_kurtosis(a: Floats, b: Floats, counts: NDArray[Any]) -> float:

@@ -74,8 +74,6 @@ class Groups:
         the next value. On a line, these are the groups with no other between them.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
-    on_a_line : bool
-        Whether all rows are on one line, as those of a single column are.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class Groups:
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         self._within = self._shape_within()
-        self.on_a_line = self._is_line()
+        self._line_of_all = self._find_line()
         self.adjacent = self._adjacent_groups()
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
@@ -113,6 +111,11 @@ class Groups:
     def counts(self) -> Floats:
         """Rows of each group; 0 for one that is merged into another."""
         return self.moments.counts
+
+    @property
+    def on_a_line(self) -> bool:
+        """Whether all rows are on one line, as those of a single column are."""
+        return self._line_of_all is not None
 
     @property
     def alive(self) -> Integers:
@@ -215,21 +218,17 @@ class Groups:
         apart = _squares_between(means, means)
         times_step = np.sqrt(_squares_between(means, means @ self.resolution))  # the distance times the step along it
         adjacent = (apart < NEIGHBOR_STEPS * times_step).astype(np.float64)
-        if self.on_a_line:
+        if self._line_of_all is not None:
             alive = self.alive
-            order = alive[np.argsort(means[alive, self._spreads().argmax()], kind="stable")]
+            order = alive[np.argsort(means[alive] @ self._line_of_all, kind="stable")]
             adjacent[order[:-1], order[1:]] = adjacent[order[1:], order[:-1]] = 1.0
         return adjacent
 
-    def _is_line(self) -> bool:
-        spreads = self._spreads()
-        return int(np.sum(spreads > _ROUNDING * spreads.max(initial=0.0))) == 1
-
-    def _spreads(self) -> Floats:
-        """Sums of squares of all rows about their mean, along each axis: float64, shape (r,)."""
+    def _find_line(self) -> Floats | None:
+        """Direction of the line that all rows are on, float64, shape (r,); None if they are on none."""
         n, sums, outers = (array.sum(axis=0) for array in self.moments)
-        squares: Floats = np.diag(outers) - sums**2 / max(float(n), 1.0)
-        return squares
+        squares, axes = np.linalg.eigh(outers - np.outer(sums, sums) / max(float(n), 1.0))
+        return axes[:, -1] if np.sum(squares > _ROUNDING * squares[-1]) == 1 else None
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, with those of the error of a step, and mean of a group."""

@@ -326,7 +326,7 @@ class _Pairs:
         groups, s = self.groups, self.groups.degrees
         y, z = np.nonzero(self.near & (self.z < threshold))
         tied = np.maximum(groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING)), _NOTHING)
-        depth = np.maximum(self.depth[y, z], _NOTHING * (groups.adjacent[y, z] > 0))  # of narrow groups it may be 0
+        depth = np.maximum(self.depth[y, z], _NOTHING if groups.on_a_line else 0.0)  # 0 between narrow groups
         score = np.minimum(1.0, depth * np.exp(2 * self.error[y, z])) * tied
         score[groups.are_barred(y, z)] = 0.0
         if score.max(initial=0.0) > 0:
