@@ -1,8 +1,6 @@
 """A fit from rows to labels: the request is checked and planned, then the method's stages run."""
 
-import json
 import os
-import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,12 +14,13 @@ from bigsmic.continuity import numbers
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
-from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunMismatchError
+from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.labelled import coordinates_of
 from bigsmic.numerics.selection import Selection
 from bigsmic.result import Result
+from bigsmic.resuming import bind
 from bigsmic.runtime import planning
-from bigsmic.runtime.block_sizes import UNNAMED_SIZES, BlockSizes, or_default
+from bigsmic.runtime.block_sizes import BlockSizes, or_default
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.duration import Duration, Rates, duration_of
@@ -185,7 +184,7 @@ def fit(
     with request.open_engine() as opened:
         planned = request.plan(opened.resources)
         with _run_directory(request.run_options, planned.held_bytes) as run:
-            _bind(run, request)
+            bind(run, request.identity(), request.settings, request.source)
             context = Context(request.source, run, request.settings)
             with opened.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = opened.reach(request.source, run, context.source_bounds)
@@ -274,8 +273,6 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
         )
 
 
-OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to", "valleys")
-"""Settings that determine the requested number of clusters, and whether it may be found."""
 FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
 _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 """Parameters of every fit, whatever its method."""
@@ -442,34 +439,6 @@ def _warn_of_wide(source: Source, settings: MethodSettings) -> None:
             BigsmicWarning,
             stacklevel=4,
         )
-
-
-def _bind(run: Run, request: _Request) -> None:
-    """Make the run one of what is asked for, or check that it is; a run that only has to be cut says so."""
-    identity = request.identity()
-    try:
-        run.bind(identity, {"settings.method": registry.DEFAULT} | UNNAMED_SIZES)
-    except RunMismatchError as error:
-        if not (_is_cut_of(identity, run.identity) and hasattr(registry.of(request.settings).Result, "cut")):
-            raise
-        c = getattr(request.settings, "n_clusters", None)
-        raise RunMismatchError(
-            f"{error}; the run that is there left the number of clusters open, and needs no other fit for {c} of them: "
-            f"bigsmic cut {shlex.quote(str(run.location))} -c {c} --out OTHER_RUN, or Result.open(..).cut({c})"
-        ) from None
-
-
-def _is_cut_of(asked: dict[str, Any], stored: dict[str, Any]) -> bool:
-    """Whether all that is asked of a run is a number of clusters, which it left open."""
-    is_open, names_one = stored["settings"].get("undecided"), not asked["settings"].get("undecided")
-    return bool(is_open and names_one and _but_for_number(asked) == _but_for_number(stored))
-
-
-def _but_for_number(identity: dict[str, Any]) -> dict[str, Any]:
-    """An identity as it is stored, without what its settings say of the number of clusters."""
-    settings = {name: value for name, value in identity["settings"].items() if name not in OF_NUMBER}
-    stored: dict[str, Any] = json.loads(json.dumps(identity | {"settings": settings}))
-    return stored
 
 
 @contextmanager

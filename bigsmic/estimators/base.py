@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bigsmic import registry
+from bigsmic import registry, resuming
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.estimators.scores import lsmi_score
 from bigsmic.pipeline import fit
@@ -32,7 +32,7 @@ memory_limit : int or str, optional
 n_jobs : int, optional
     Threads; by default, and with -1, all processors that the process may use.
 random_state : int, RandomState or None
-    Seed, 0 to 2**64 - 1; None draws one, kept as ``seed_``.
+    Seed, 0 to 2**64 - 1; None draws one, kept as ``seed_``, or takes that of a run that is in `out`.
 """
 
 
@@ -81,7 +81,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
     def _fit(self, X: Rows, **side_inputs: Any) -> Self:
         """Cluster the rows of X with side inputs."""
         X = self._rows(X, reset=True)
-        self.seed_ = seed_of(self.random_state)
+        self.seed_ = self._seed()
         given = {name: value for name, value in side_inputs.items() if value is not None}
         self.result_ = self._result(X, self.n_clusters, out=self.out, **self._options(), **given)
         self._one_cluster = self._without_answer(X)
@@ -90,6 +90,11 @@ class Clusterer(ClusterMixin, BaseEstimator):
         self.n_features_in_ = self.result_.diagnostics["columns"]
         self._take(self.result_)
         return self
+
+    def _seed(self) -> int:
+        """Seed of the fit; if any will do, that of the run in ``out``, which is resumed."""
+        stored = None if self.out is None or self.random_state is not None else resuming.seed_of(self.out)
+        return seed_of(self.random_state) if stored is None else stored
 
     def _result(self, X: Any, n_clusters: Any, **options: Any) -> Result:
         """Result of a fit by the method, with the parameters of every fit."""

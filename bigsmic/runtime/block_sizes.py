@@ -94,10 +94,13 @@ class BlockSizes:
         return PartitionSettings(n, seed, cell_rows=self.cell_rows, group_rows=members)
 
 
-UNNAMED_SIZES = {f"{NAME}.{name}": size for name, size in asdict(BlockSizes()).items()}
-"""Values for identities that lack an entry of these dotted names."""
 DEFAULT = BlockSizes()
 """Sizes if a caller gives none. Only tests that cut every fit into small blocks replace it."""
+
+
+def with_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """An identity with the sizes that it does not name."""
+    return {**identity, NAME: asdict(BlockSizes()) | identity.get(NAME, {})}
 
 
 def or_default(given: BlockSizes | None) -> BlockSizes:

@@ -17,22 +17,25 @@ def keep(run: Run, source: Any) -> None:
 
 
 def is_part(run: Run) -> bool:
-    """Whether a run used only some rows of its archive."""
-    return "selected" in run.identity["input"]
+    """Whether the fit was of some rows of its archive, which had others."""
+    return run.done(STAGE, 0)
 
 
 def of_run(run: Run, source: Any) -> Any:
-    """The rows of an archive that a run used, as a source."""
-    if not is_part(run):
-        return source
+    """The rows of an archive that a run used, as a source; the archive may have grown since.
+
+    An archive with too few rows is returned as it is.
+    """
     selection = read(run)
-    return SelectedSource(source, selection) if source.shape[0] >= selection.stop else source
+    is_whole = selection.packed is None and len(selection) == source.shape[0]
+    return source if is_whole or source.shape[0] < selection.stop else SelectedSource(source, selection)
 
 
 def read(run: Run) -> Selection:
     """The selection of rows that a run used."""
-    if not is_part(run):
-        return Selection(0, run.identity["input"]["rows"])
+    known = run.identity["input"]
+    if "selected" not in known:
+        return Selection(0, known["rows"])
     info = run.info(STAGE, 0)
-    packed = run.read(STAGE, 0, "valid") if "valid" in run.identity["input"]["selected"] else None
+    packed = run.read(STAGE, 0, "valid") if "valid" in known["selected"] else None
     return Selection(info["start"], info["stop"], packed)

@@ -6,16 +6,15 @@ from typing import Any
 DIFFERENCES = 8  # that a message lists
 
 
-def differences(stored: Any, asked: Any, unnamed: dict[str, int | str | None]) -> list[str]:
+def differences(stored: Any, asked: Any) -> list[str]:
     """Lines with each stored value and the requested one where they differ; not for settings of another method."""
     names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
     if "settings.method" in names:
         names = ["settings.method", *(name for name in names if not name.startswith("settings."))]
-    pairs = [
-        (name, *(unnamed.get(name) if (found := _at(tree, name)) is None else found for tree in (stored, asked)))
+    lines = [
+        f"  {name.removeprefix('settings.')}: stored {_at(stored, name)!r}, asked {_at(asked, name)!r}"
         for name in names
     ]
-    lines = [f"  {name}: stored {old!r}, asked {new!r}" for name, old, new in pairs]
     more = [f"  and {len(lines) - DIFFERENCES} more"] if len(lines) > DIFFERENCES else []
     return lines[:DIFFERENCES] + more
 

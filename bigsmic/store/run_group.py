@@ -152,14 +152,14 @@ class RunGroup(Shared):
     def __repr__(self) -> Any:
         return f"Run({self.location!r})"
 
-    def bind(self, identity: dict[str, Any], unnamed: dict[str, int | str | None] | None = None) -> None:
+    def bind(self, identity: dict[str, Any], readable: Callable[[Any], Any] = lambda identity: identity) -> None:
         """Store the identity of the run, or check that the stored one is equal.
 
         Parameters
         ----------
         identity : dict
-        unnamed : dict of str to str, optional
-            Values that messages show for entries that an identity lacks, such as ``{"settings.method": "smic"}``.
+        readable : callable
+            Makes of an identity what messages show of it, such as the options that a caller knows.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class RunGroup(Shared):
         elif stored != identity:
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
-                + "\n".join(differences(stored, identity, unnamed or {}))
+                + "\n".join(differences(readable(stored), readable(identity)))
                 + "\ngive another out=, or the stored values"
             )
         else:

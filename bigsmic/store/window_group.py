@@ -99,7 +99,7 @@ class WindowGroup:
         if state["definition"] != self._definition:
             raise RunMismatchError(
                 f"{self._what} has windows of another definition:\n"
-                + "\n".join(differences(state["definition"], self._definition, {}))
+                + "\n".join(differences(state["definition"], self._definition))
                 + "\ngive another out=, or the stored values"
             )
         return state

@@ -328,7 +328,7 @@ def test_out_is_the_run_and_the_pickle(rows, tmp_path):
     loaded = pickle.loads(pickle.dumps(model))
     assert loaded.result_.location == str(tmp_path / "run")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-    with pytest.raises(RunMismatchError, match="n_clusters: stored 2, asked 3"):
+    with pytest.raises(RunMismatchError, match=r"\n  c \(n_clusters\): stored 2, asked 3\n"):
         clone(model).set_params(n_clusters=3).fit(X)
 
 

@@ -68,7 +68,7 @@ def test_a_run_of_another_method_is_refused_in_a_line(tmp_path):
     with pytest.raises(RunMismatchError) as caught:
         bigsmic.fit(ROWS, 2, method="rim", out=tmp_path / "run.zarr")
     _, *differences, remedy = str(caught.value).splitlines()
-    assert differences == ["  settings.method: stored 'smic', asked 'rim'"]
+    assert differences == ["  method: stored 'smic', asked 'rim'"]
     assert remedy == "give another out=, or the stored values"
 
 

@@ -146,11 +146,17 @@ class SelectedSource(Shared, Source):
 
     def origin(self) -> Any:
         """Return a text that identifies the rows."""
-        return f"{self.source.origin()} {self.describe()['selected']}"
+        text, chosen = self.source.origin(), self.describe().get("selected")
+        return f"{text} {chosen}" if chosen else text
 
     def describe(self) -> Any:
-        """Return what identifies the input besides its content, including the selection."""
+        """Return what identifies the input besides its content, including the selection.
+
+        The first rows are described as an archive that has no others: it may have had none, and have grown.
+        """
         chosen, packed = self.selection, self.selection.packed
+        if packed is None and chosen.start == 0:
+            return self.source.describe() | {"rows": len(chosen)}
         selected = {"start": chosen.start, "stop": chosen.stop}
         selected |= {} if packed is None else {"valid": checksum(packed)}
         return self.source.describe() | {"rows": len(chosen), "selected": selected}
