@@ -44,7 +44,14 @@ from bigsmic.stages import (
     valleys,
     wider_columns,
 )
-from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpecs, eigenproblems, specs_of, valley_columns
+from bigsmic.stages.labeling_specs import (
+    Eigenproblem,
+    LabelingSpecs,
+    eigenproblems,
+    numbers_of,
+    specs_of,
+    valley_columns,
+)
 from bigsmic.store import Overlay, Run
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import Floats, Integers, StorageOptions
@@ -237,7 +244,7 @@ def _curve(context: Context, read: Callable[..., Any], rows: list[dict[str, Any]
     """The best candidate of every number of clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), read("criterion")
     curve = []
-    for same in link_scores.numbers_of(context):
+    for same in numbers_of(context):
         b = int(same[np.argmax(score[same])])
         spec = specs_of(context)[b]
         number = spec.n_eigenvectors

@@ -103,6 +103,11 @@ class MethodSettings:
         return False
 
     @property
+    def shares_lsmi_width(self) -> bool:
+        """Whether candidates are compared by LSMI with one width and ridge, those of their medoid labeling."""
+        return False
+
+    @property
     def number_given(self) -> bool:
         """Whether the caller gave the number of clusters, and the fit did not find it."""
         return not self.undecided and getattr(self, "n_clusters", None) is not None

@@ -215,6 +215,11 @@ class Settings(smic.Settings):
         return False
 
     @property
+    def shares_lsmi_width(self) -> bool:
+        """Whether candidates are compared by LSMI with one width and ridge; as published, each has its own."""
+        return self.selection == "consensus"
+
+    @property
     def link_weights(self) -> Any:
         """Strengths of links to choose from."""
         from bigsmic.numerics.constraints.links import LinkWeights

@@ -34,8 +34,7 @@ def _agree(job: Job, block: int) -> None:
     its set votes alone, as no cluster may be empty.
     """
     context = job.context
-    of = [Reader(context, spec).n_groups for spec in specs_of(context)]
-    total = job.sum_blocks(STAGE, context.blocks, partial(_label_gram, of=of))
+    total, of = _shared_rows(job, range(len(specs_of(context))))
     at, trees = numerics.label_offsets(of), []
     by_valleys = specs_of(context).valley_sets
     for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
@@ -51,9 +50,20 @@ def _agree(job: Job, block: int) -> None:
     context.run.write(STAGE, 0, arrays, info={"sizes": of, "tied": tied, "lacking": lacking})
 
 
-def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
-    """Number of rows of one block shared by every two labels of the labelings."""
-    return numerics.label_gram(all_labels(context, p, range(len(of))), of)
+def medoid(job: Job, chosen: Sequence[int]) -> int:
+    """Number of the labeling among the chosen ones that is most like the others."""
+    return chosen[numerics.medoid(numerics.pairwise_ari(*_shared_rows(job, chosen)))]
+
+
+def _shared_rows(job: Job, chosen: Sequence[int]) -> tuple[Integers, list[int]]:
+    """Number of rows shared by every two labels of the chosen labelings, and the number of labels of each of these."""
+    of = [Reader(job.context, specs_of(job.context)[b]).n_groups for b in chosen]
+    return job.sum_blocks(STAGE, job.context.blocks, partial(_label_gram, chosen=chosen, of=of)), of
+
+
+def _label_gram(context: Context, p: int, chosen: Sequence[int], of: Sequence[int]) -> Integers:
+    """Number of rows of one block shared by every two labels of the chosen labelings."""
+    return numerics.label_gram(all_labels(context, p, chosen), of)
 
 
 def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list[NDArray[Any]], list[list[int]]]:

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
 from bigsmic.settings.sequences import EIGENVECTOR_SETS, FINE_SET, are_default, cut_set
@@ -306,6 +307,14 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 def specs_of(context: Context) -> LabelingSpecs:
     """All labelings of the fit of a context."""
     return context.cached("labeling_specs", lambda: LabelingSpecs(context.settings, context.n))
+
+
+def numbers_of(context: Context) -> list[NDArray[np.intp]]:
+    """Numbers of the labelings, one array for each given number of clusters."""
+    if not context.settings.undecided:
+        return [np.arange(len(specs_of(context)))]
+    widths = np.array([spec.n_eigenvectors for spec in specs_of(context)])
+    return [np.flatnonzero(widths == n_eigenvectors) for n_eigenvectors in np.unique(widths)]
 
 
 def eigenvector_sets_of(context: Context) -> list[list[int]]:

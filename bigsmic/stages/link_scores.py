@@ -12,7 +12,7 @@ from bigsmic.numerics.constraints.propagation import free_neighbours, predicted
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, links
-from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, numbers_of, specs_of
 from bigsmic.stages.labelings import read_labels
 from bigsmic.types import Floats, Integers
 
@@ -88,14 +88,6 @@ def _scores(context: Context, n_violated: Integers, n_held_out: Integers) -> Flo
     for same in numbers_of(context):
         score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight, n_held_out[same])
     return score
-
-
-def numbers_of(context: Context) -> list[NDArray[np.intp]]:
-    """Numbers of the labelings, one array for each given number of clusters."""
-    if not context.settings.undecided:
-        return [np.arange(len(specs_of(context)))]
-    widths = np.array([spec.n_eigenvectors for spec in specs_of(context)])
-    return [np.flatnonzero(widths == n_eigenvectors) for n_eigenvectors in np.unique(widths)]
 
 
 def chosen(context: Context) -> int:

@@ -16,7 +16,7 @@ from bigsmic.methods import semisupervised
 from bigsmic.numerics.constraints.links import make_links
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, labelings, link_propagation, link_scores, links
-from bigsmic.stages.labeling_specs import specs_of
+from bigsmic.stages.labeling_specs import numbers_of, specs_of
 
 
 def fit(X, c, **options):
@@ -53,6 +53,28 @@ def dense_operator(X, links, kernel, t, link_weights):
 
 
 # -- right
+
+
+@pytest.mark.parametrize("c", [3, None])
+def test_candidates_are_compared_with_the_width_and_ridge_of_their_medoid(blobs, c):
+    X, y = blobs[0][:300], blobs[1][:300]
+    shared, own = (fit(X, c, selection=way, valleys=False, **links_of(y, 40)) for way in ("consensus", "links"))
+    one, each = ({name: found._run.read("scores", 0, name) for name in ("gamma", "delta", "cv", "lsmi", "cv_table")}
+                 for found in (shared, own))  # fmt: skip
+    assert not np.isnan(each["cv_table"]).any()
+    for same in numbers_of(shared._context):
+        is_medoid = ~np.isnan(one["cv_table"][same]).any(axis=(1, 2))
+        (medoid,) = same[is_medoid]
+        assert set(zip(one["gamma"][same], one["delta"][same], strict=True)) == {
+            (each["gamma"][medoid], each["delta"][medoid])
+        }
+        assert (np.count_nonzero(~np.isnan(one["cv_table"][same[~is_medoid]]), axis=(1, 2)) == 1).all()
+    equal = (one["gamma"] == each["gamma"]) & (one["delta"] == each["delta"])
+    assert equal.sum() > len(equal) / 2
+    for name in ("lsmi", "cv"):
+        np.testing.assert_allclose(one[name][equal], each[name][equal], rtol=1e-5)
+    assert (one["cv"][~equal] >= each["cv"][~equal] - 1e-6).all()
+
 
 NORMALIZATION = {"local_scaling": None, "normalized": "symmetric"}
 
