@@ -146,8 +146,8 @@ class RIM(Clusterer):
         Raises
         ------
         InputError
-            The chunk cannot be used, such as for labels of more categories than there are. The estimator stays as it
-            was, after any error.
+            The chunk cannot be used, such as for labels of more categories than there are, or a first chunk of fewer
+            rows than clusters. The estimator stays as it was, after any error.
         """
         before = dict(vars(self))
         try:

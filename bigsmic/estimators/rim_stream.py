@@ -69,7 +69,7 @@ class Stream:
         Parameters
         ----------
         X : ndarray, shape (m, d)
-            Finite; at least two rows in the first chunk.
+            Finite; in the first chunk at least two rows, and as many that differ as there are clusters.
         labels : ndarray of int, shape (m,), optional
             -1 for none.
         weights : ndarray of float, shape (m,), optional
@@ -77,7 +77,8 @@ class Stream:
         Raises
         ------
         InputError
-            Labels of more categories than there are, or rows too far from those of the first chunk.
+            Labels of more categories than there are, rows too far from those of the first chunk, or a first chunk with
+            too few rows for the clusters.
         CollapseError
             The ascent diverges. The stream is then of no further use: learn with a copy of it.
         """
@@ -85,6 +86,7 @@ class Stream:
             n_known = 0 if labels is None else int(labels.max(initial=-1)) + 1
             if self.state is None:
                 refuse_more_categories(n_known, self.settings.n_clusters or len(X))
+                self._refuse_fewer_groups(len(X), "rows")
                 self.scaler = _scaler(X, self.settings.scale)
                 scaled = self._scaled(X)
                 self._begin(scaled, labels)
@@ -124,7 +126,16 @@ class Stream:
             sums = class_sums(scaled, labels, int(labels.max()) + 1)
             known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
         centers, found = first_centers(scaled, k, settings.seed, known)
+        self._refuse_fewer_groups(len(centers), "groups of rows that differ")
         self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(scaled))))
+
+    def _refuse_fewer_groups(self, n: int, of_what: str) -> None:
+        """Refuse a first chunk in which not every cluster can begin: none is added later."""
+        if n < (self.settings.n_clusters or 0):
+            raise InputError(
+                f"partial_fit: the first chunk has {n} {of_what} for n_clusters={self.settings.n_clusters}, and all "
+                "clusters begin in it; give a first chunk of more rows, of every kind, or fewer clusters"
+            )
 
     def reg(self, n: int) -> float:
         """Strength of the penalty after n rows; it is not searched for, as the number of categories is fixed."""

@@ -188,6 +188,18 @@ def test_labels_of_more_categories_than_clusters_are_refused_as_by_fit(blobs):
     assert stream.partial_fit(X[:2], labels=[-1, 2]).n_clusters_ == 3
 
 
+@pytest.mark.parametrize(
+    ("rows", "has"), [([0, 1], "2 rows"), ([0, 1] * 50, "2 groups of rows that differ")], ids=["few", "equal"]
+)
+def test_a_first_chunk_in_which_clusters_cannot_begin_is_refused(rows, has, blobs):
+    X, _ = blobs
+    estimator = RIM(3, **FAST)
+    with pytest.raises(InputError, match=f"the first chunk has {has} for n_clusters=3, .* of more rows"):
+        estimator.partial_fit(X[rows])
+    assert estimator.partial_fit(X[:300]).partial_fit(X[rows]).n_clusters_ == 3
+    assert RIM(None, **FAST).partial_fit(X[rows]).n_clusters_ == 2
+
+
 def test_known_labels_are_kept(blobs):
     X, y = blobs
     labels = np.full(900, -1)
