@@ -1,11 +1,18 @@
 """scikit-learn clusterer by SMIC with links."""
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
+from numpy.typing import NDArray
+
+from bigsmic.errors import InputError
 from bigsmic.estimators.base import Clusterer
 from bigsmic.result import Result
-from bigsmic.types import MemoryLimit, NeighborSearch, RandomState, Rows, Scale, StrPath
+from bigsmic.store.side_inputs import read_array
+from bigsmic.types import Labels, MemoryLimit, NeighborSearch, RandomState, Rows, Scale, StrPath
+
+UNKNOWN = -1
+"""Label of rows without a known one, here and in scikit-learn."""
 
 
 class SemiSupervisedSMIC(Clusterer):
@@ -47,6 +54,12 @@ class SemiSupervisedSMIC(Clusterer):
     >>> model = SemiSupervisedSMIC(3, random_state=0).fit(X, **links)
     >>> model.result_.n_violated
     0
+
+    Known labels of some rows, in the place of links:
+
+    >>> known = [label if row % 10 == 0 else -1 for row, label in enumerate(y)]
+    >>> SemiSupervisedSMIC(3, random_state=0).fit(X, known).result_.n_links
+    105
     """
 
     _method = "3smic"
@@ -95,7 +108,9 @@ class SemiSupervisedSMIC(Clusterer):
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Out-of-core arrays are read in blocks, and never held whole.
-        y : ignored
+        y : array_like of int, shape (n,), optional
+            Known labels where it has a -1, as scikit-learn marks unlabelled rows; the same as `labels`. A y without -1
+            is ignored, as by other clusterers: scores and searches pass true labels, which are not for the fit.
         must_links, cannot_links : array_like of int, shape (m, 2), Zarr array or path, optional
             Pairs of row numbers.
         labels : array_like of int, shape (n,), Zarr array or path, optional
@@ -104,10 +119,32 @@ class SemiSupervisedSMIC(Clusterer):
         Returns
         -------
         self
+
+        Raises
+        ------
+        InputError
+            X, links or labels cannot be used, or both `labels` and a y with -1 are given.
         """
+        known = _partial(y)
+        if known is not None and labels is not None:
+            raise InputError(
+                "y: got known labels, marked by -1, and labels= as well; give them once, or a y without -1, which is "
+                "ignored"
+            )
+        labels = known if labels is None else labels
         return self._fit(X, must_links=must_links, cannot_links=cannot_links, labels=labels)
+
+    def fit_predict(self, X: Rows, y: object = None, **side_inputs: Any) -> Labels:
+        """Labels of the rows of X after :meth:`fit`, which takes the same arguments: int32, shape (n,)."""
+        return self.fit(X, y, **side_inputs).labels_  # scikit-learn's own leaves out y
 
     def _take(self, result: Result) -> None:
         self.n_iter_ = 1 + max(
             (eigenproblem["n_restarts"] for eigenproblem in result.diagnostics.get("eigen", [])), default=0
         )
+
+
+def _partial(y: Any) -> NDArray[Any] | None:
+    """Labels, if some of them are marked as unknown; None for a y that is complete, or no labels."""
+    found = read_array("y", y)
+    return found if found is not None and found.dtype.kind in "iu" and (found == UNKNOWN).any() else None

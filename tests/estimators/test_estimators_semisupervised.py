@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 from bigsmic import SemiSupervisedSMIC
+from bigsmic.errors import InputError
 
 
 @pytest.mark.sklearn_checks
@@ -40,3 +43,26 @@ def test_the_estimator_is_the_function(rows):
     np.testing.assert_array_equal(
         SemiSupervisedSMIC(3, random_state=4, **options).fit_predict(X, labels=labels), result.labels
     )
+
+
+FEW = {"t": (3,), "gamma": (1.0,), "random_state": 4}
+
+
+def test_a_y_in_which_labels_are_missing_is_the_known_labels(rows):
+    X, y = rows
+    known = np.where(np.arange(len(y)) % 10, -1, y)
+    wanted = SemiSupervisedSMIC(3, **FEW).fit(X, labels=known)
+    fitted = SemiSupervisedSMIC(3, **FEW).fit(X, known.tolist())
+    assert fitted.result_.n_links == wanted.result_.n_links == 190
+    np.testing.assert_array_equal(fitted.labels_, wanted.labels_)
+    piped = make_pipeline(StandardScaler(), SemiSupervisedSMIC(3, **FEW))
+    piped.fit_predict(X, known)
+    assert piped[-1].result_.n_links == 190
+    with pytest.raises(InputError, match="y: got known labels, marked by -1, and labels= as well; give them once"):
+        SemiSupervisedSMIC(3, **FEW).fit(X, known, labels=known)
+
+
+@pytest.mark.parametrize("of", [lambda y: y, lambda y: y.astype(str), lambda y: y - 1.0])
+def test_a_complete_y_and_one_that_is_no_labels_are_ignored(of, rows):
+    X, y = rows
+    assert SemiSupervisedSMIC(3, **FEW).fit(X, of(y)).result_.n_links == 0
