@@ -89,8 +89,9 @@ def fit(
     ----------
     data : str, Path, zarr.Array, dask array or dataframe, xarray.DataArray or array_like, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file,
-        or a ``.csv`` or ``.parquet`` table. Any real or integer dtype. Rows are read in blocks and never held as a
-        whole, unless they are in memory already. Those of a dask dataframe are counted first, which computes it once.
+        or a ``.csv``, ``.tsv`` or ``.parquet`` table. Any real or integer dtype. Rows are read in blocks and never
+        held as a whole, unless they are in memory already. Those of a dask dataframe are counted first, which computes
+        it once.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range,
         ``(least, most)`` or ``range(least, most + 1)``, limits the search. ``Result.valleys`` has the evidence. If

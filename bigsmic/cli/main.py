@@ -68,7 +68,7 @@ def _interrupt(number: int, frame: Any) -> None:
 Archive = Annotated[
     str,
     typer.Argument(
-        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv or .parquet file."
+        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file."
     ),
 ]
 Clusters = Annotated[
@@ -128,7 +128,7 @@ def predict(
         str,
         typer.Argument(
             metavar="ROWS",
-            help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv or .parquet file.",
+            help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file.",
         ),
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.types import StrPath
 
-FILES = {
+CALLS = {
     ".npz": "numpy.load(path)['X']",
     ".h5": "h5py.File(path)['X']",
     ".hdf5": "h5py.File(path)['X']",
@@ -19,10 +18,13 @@ FILES = {
     ".nc": "xarray.open_dataset(path, chunks={})['X'].data",
     ".parquet": "dask.dataframe.read_parquet(path)",
     ".csv": "dask.dataframe.read_csv(path)",
+    ".tsv": "dask.dataframe.read_csv(path, sep='\\t')",
     ".zip": "zarr.open_array(zarr.storage.ZipStore(path, mode='r'))",
     ".mat": "scipy.io.loadmat(path)['X']",
 }
-"""By suffix, the call that opens a file that is no Zarr archive as an input that can be read."""
+"""By suffix, the call in Python that opens a file that is no Zarr archive as an input that can be read."""
+MODULES = {".npz": "", ".h5": ", h5py", ".hdf5": ", h5py", ".h5ad": ", h5py", ".nc": ", xarray", ".mat": ", scipy.io"}
+"""By suffix of files that NumPy can copy to one that is read by its path, what this imports besides NumPy."""
 WINDOWS = "bigsmic_windows"
 """Attribute that marks a group of windows."""
 WINDOW_ROWS = "X"
@@ -31,10 +33,20 @@ LARGE_BAND = 64 << 20  # bytes; a larger band of chunks is not kept, as other li
 NAMED = 8  # names that a message lists at most
 
 
-def remedy_for(location: StrPath) -> str | None:
-    """What to pass instead of a path that is no Zarr archive, by its suffix; None for unknown suffixes."""
-    remedy = FILES.get(os.path.splitext(str(location).split("?")[0].rstrip("/"))[1].lower())
-    return remedy and remedy.replace("path", repr(os.path.basename(str(location))), 1)
+def remedy_for(location: str) -> str | None:
+    """What to do with a path that is no Zarr archive, in Python and in a shell, by its suffix; None for others."""
+    start, suffix = os.path.splitext(location.split("?")[0].rstrip("/"))
+    suffix = suffix.lower()
+    if suffix not in CALLS:
+        return None
+    call = CALLS[suffix].replace("path", repr(location), 1)
+    if suffix not in MODULES:
+        return f"{'unzip it' if suffix == '.zip' else 'copy it to a local disk'}, or, in Python, pass {call}"
+    opened = call.partition(", or ")[0]
+    return (
+        f"in Python, pass {call}, with the name of the array in it; in a shell, copy that array to a file that is "
+        f'read by its path: python -c "import numpy{MODULES[suffix]}; numpy.save({start + ".npy"!r}, {opened})"'
+    )
 
 
 def is_masked(data: Any) -> bool:

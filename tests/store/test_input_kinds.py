@@ -9,9 +9,11 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 import scipy.sparse
 import xarray
 import zarr
+from suggested import run_suggested
 
 import bigsmic
 from bigsmic.errors import InputError, StorageError
@@ -290,16 +292,38 @@ def test_a_component_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("rows.npz", r"pass numpy\.load\('rows\.npz'\)\['X'\]"),
-        ("rows.h5", r"pass h5py\.File\('rows\.h5'\)\['X'\]"),
-        ("rows.zip", r"pass zarr\.open_array\(zarr\.storage\.ZipStore\('rows\.zip', mode='r'\)\)"),
-        ("rows.txt", r"give the path or URL of a Zarr array"),
+        ("rows.npz", r"in Python, pass numpy\.load\('.*/rows\.npz'\)\['X'\]"),
+        ("rows.h5", r"in Python, pass h5py\.File\('.*/rows\.h5'\)\['X'\]"),
+        ("rows.zip", r"unzip it, or, in Python, pass zarr\.open_array\(zarr\.storage\.ZipStore\('.*', mode='r'\)\)"),
+        ("rows.txt", r"give the path or URL of a Zarr array, .* or of a \.npy, \.csv, \.tsv or \.parquet file"),
     ],
 )
 def test_a_file_of_another_kind_is_refused_with_what_opens_it(tmp_path, name, remedy):
     (tmp_path / name).write_bytes(b"of another kind")
     with pytest.raises(InputError, match=rf"could not be opened as Zarr.*; {remedy}"):
         bigsmic.fit(tmp_path / name, 2)
+
+
+def in_hdf5(path):
+    with h5py.File(path, "w") as file:
+        file["X"] = ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("rows.npz", lambda path: np.savez(path, X=ROWS)),
+        ("rows.h5", in_hdf5),
+        ("rows.mat", lambda path: scipy.io.savemat(path, {"X": ROWS})),
+        ("rows.nc", lambda path: xarray.Dataset({"X": (("row", "column"), ROWS)}).to_netcdf(path)),
+    ],
+)
+def test_the_command_in_a_refusal_writes_a_file_that_is_read(tmp_path, name, write):
+    write(str(tmp_path / name))
+    with pytest.raises(InputError, match="in a shell, copy that array to a file that is read by its path") as refused:
+        open_source(tmp_path / name)
+    run_suggested(refused.value)
+    assert np.array_equal(open_source(tmp_path / "rows.npy").read(0, 60), ROWS)
 
 
 def test_an_archive_in_a_zip_file(tmp_path):

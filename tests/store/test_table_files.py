@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from small_fits import FAST
+from suggested import run_suggested
 
 import bigsmic
 from bigsmic.errors import InputError, StorageError
@@ -20,6 +21,7 @@ def tables(tmp_path, monkeypatch):
     monkeypatch.setattr(table_files, "TEXT_BYTES", 50_000)
     frame = pd.DataFrame(ROWS, columns=NAMES)
     frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_csv(tmp_path / "rows.tsv", index=False, sep="\t")
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=1000)
     (tmp_path / "parts.parquet").mkdir()
     for i in range(3):
@@ -32,7 +34,7 @@ def written(path, text):
     return path
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "parts.parquet"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.parquet", "parts.parquet"])
 def test_rows_are_those_of_the_table(tables, name):
     source = open_source(tables / name)
     assert (source.shape, list(source.column_names)) == (ROWS.shape, NAMES)
@@ -85,6 +87,7 @@ def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
             r"columns \['kind'\] of .* are not numbers; leave them out with component='a'",
         ),
         ("a,kind\n1,up\n2,down\n", "a,b", r"no column 'b', given as component=; its columns are \['a', 'kind'\]"),
+        ("a,b\n1,2,3\n4,5,6\n", None, r"more entries than its first line has names \(2\)"),
         ("a,b\n", None, "has no rows below its header"),
         ("", None, "EmptyDataError"),
         ("a,b\n" + "1,2\n" * 2000 + "1,up\n", None, r"could not convert string to float: 'up'\); mend it"),
@@ -94,6 +97,25 @@ def test_other_tables_are_refused(tmp_path, text, component, message):
     table = written(tmp_path / "a.csv", text)
     with pytest.raises(InputError, match=message):
         open_source(table, component).read(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("written_as", "is_of"),
+    [
+        ({"sep": ";"}, "';', not ','"),
+        ({"sep": ";", "decimal": ","}, "';', not ','"),
+        ({"sep": "\t"}, r"'\\t', not ','"),
+    ],
+    ids=["semicolons", "decimal commas", "tabs"],
+)
+def test_other_separators_are_refused_with_a_command_that_mends_the_table(tmp_path, written_as, is_of):
+    pd.DataFrame(ROWS, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False, **written_as)
+    with pytest.raises(InputError, match=f"columns of .* are separated by {is_of}; copy it") as refused:
+        open_source(tmp_path / "rows.csv", "load")
+    run_suggested(refused.value)
+    source = open_source(tmp_path / "rows-commas.csv")
+    assert list(source.column_names) == NAMES
+    np.testing.assert_allclose(source.read(0, 3000), ROWS)
 
 
 def test_a_file_that_is_no_parquet_or_goes_away(tmp_path, tables):

@@ -31,9 +31,9 @@ def open_source(
     ----------
     data : str, Path, zarr.Array, dask array or dataframe, ndarray, memmap, array_like, or Source, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or, together with `component`, a group; a path may also name a
-        ``.npy`` file, which is read range by range, or a ``.csv`` or ``.parquet`` table. Arrays that are sliced, such
-        as an h5py dataset or an xarray variable, are held a block at a time. Rows of a dask dataframe, or of a table,
-        are counted, which reads it once.
+        ``.npy`` file, which is read range by range, or a ``.csv``, ``.tsv`` or ``.parquet`` table. Arrays that are
+        sliced, such as an h5py dataset or an xarray variable, are held a block at a time. Rows of a dask dataframe, or
+        of a table, are counted, which reads it once.
     component : str, optional
         Path of the array within the group, of Zarr or HDF5; of a table, names of columns, separated by commas.
     storage_options : dict, optional

@@ -1,4 +1,4 @@
-"""Rows of ``.csv`` and ``.parquet`` tables on local disks, read by dask, partition by partition.
+"""Rows of ``.csv``, ``.tsv`` and ``.parquet`` tables on local disks, read by dask, partition by partition.
 
 Every range of rows parses the partitions that it lies in, so that a partition of text is small.
 """
@@ -17,7 +17,10 @@ from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource, numbers_of
 from bigsmic.types import Floats
 
-TEXT = ".csv"
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+"""By suffix of text, what separates its columns."""
+OTHER_SEPARATORS = (";", "\t", "|")
+"""What separates columns in files that are named ``.csv`` all the same; numbers and their names do not contain it."""
 PARQUET = ".parquet"
 TEXT_BYTES = 16 << 20
 """Bytes of text in a partition."""
@@ -35,7 +38,7 @@ class TableSource(DaskSource):
     Parameters
     ----------
     path : str
-        Absolute: of a ``.csv`` or ``.parquet`` file, or of a folder of parquet files.
+        Absolute: of a ``.csv``, ``.tsv`` or ``.parquet`` file, or of a folder of parquet files.
     component : str, optional
         Names of the columns to read, separated by commas; all columns by default.
 
@@ -95,10 +98,11 @@ def _frame(path: str, component: str | None) -> Any:
     if _suffix(path) == PARQUET:
         frame = dask.dataframe.read_parquet(path)
     else:
+        _refuse_other_separators(path)
         if component is None:
             _refuse_rows_as_header(path)
         exact = {"dtype": _text_dtypes(path), "float_precision": "round_trip"}  # the bits that were written
-        frame = dask.dataframe.read_csv(path, blocksize=TEXT_BYTES, **exact)
+        frame = dask.dataframe.read_csv(path, sep=_separator(path), blocksize=TEXT_BYTES, **exact)
     frame = frame[_chosen(list(map(str, frame.columns)), component, path)]
     words = admission.words_of(frame)
     if words:
@@ -111,6 +115,28 @@ def _frame(path: str, component: str | None) -> Any:
     return frame
 
 
+def _separator(path: str) -> str:
+    return SEPARATORS[_suffix(path)]
+
+
+def _refuse_other_separators(path: str) -> None:
+    """Refuse a table whose columns are not separated as its suffix says: its lines would be parted at other places.
+
+    With decimal commas, parts of numbers would be read as numbers.
+    """
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        header, row = file.readline(), file.readline()
+    for separator in OTHER_SEPARATORS:
+        if separator != _separator(path) and 0 < header.count(separator) == row.count(separator):
+            decimal = ", decimal=','" if "," in row else ""
+            copy = f"{os.path.splitext(path)[0]}-commas.csv"
+            raise InputError(
+                f"input: the columns of {shown(path)!r} are separated by {separator!r}, not {_separator(path)!r}; copy "
+                f'it to a table that is: python -c "import pandas; pandas.read_csv({path!r}, sep={separator!r}'
+                f'{decimal}).to_csv({copy!r}, index=False)"'
+            )
+
+
 def _refuse_rows_as_header(path: str) -> None:
     """Refuse a table whose first line is a row, which would be lost as names of columns.
 
@@ -119,7 +145,7 @@ def _refuse_rows_as_header(path: str) -> None:
     import pandas as pd
 
     try:
-        first = pd.read_csv(path, nrows=1, header=None, dtype=str).iloc[0].astype(np.float64)
+        first = pd.read_csv(path, sep=_separator(path), nrows=1, header=None, dtype=str).iloc[0].astype(np.float64)
     except ValueError:  # a name that is no number, or nothing at all
         return
     if first.isna().any():  # of an index that was written with the table
@@ -137,9 +163,14 @@ def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
     """Columns that begin with integers are read as floats: further down they can have fractions or missing values."""
     import pandas as pd
 
-    first = pd.read_csv(path, nrows=LOOKED_AT)
+    first = pd.read_csv(path, sep=_separator(path), nrows=LOOKED_AT)
     if first.empty:
         raise InputError(f"input: {shown(path)!r} has no rows below its header; give a table of numbers")
+    if not isinstance(first.index, pd.RangeIndex):
+        raise InputError(
+            f"input: rows of {shown(path)!r} have more entries than its first line has names ({len(first.columns)}), "
+            "and those in excess would be left out; write a name above every column"
+        )
     return {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
 
 
@@ -167,7 +198,7 @@ def _first_line(error: BaseException) -> str:
 
 def is_table(location: Any) -> bool:
     """Whether a location is a local file or folder that is named as a table."""
-    return _suffix(location) in (TEXT, PARQUET) and is_local(location) and os.path.exists(location)
+    return _suffix(location) in (*SEPARATORS, PARQUET) and is_local(location) and os.path.exists(location)
 
 
 def _suffix(location: Any) -> str:

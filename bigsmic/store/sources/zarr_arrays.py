@@ -207,7 +207,9 @@ def places_of(array: Any) -> Any:
 def open_array(location: StrPath, component: str | None = None, storage_options: StorageOptions = None) -> Any:
     """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
     name = shown(location)
-    with _input_errors(location, storage_options, "a Zarr array, or of a group with component="):
+    with _input_errors(
+        location, storage_options, "a Zarr array, of a group with component=, or of a .npy, .csv, .tsv or .parquet file"
+    ):
         node: Any = _open_node(location, storage_options)
         if admission.is_group(node):
             node = admission.choose_member(node, component, repr(name))
@@ -264,11 +266,10 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
         if is_local(location) and not os.path.lexists(absolute(location)):
             raise InputError(f"input: {name!r} does not exist; give the path or URL of {wanted}") from None
         text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
-        remedy = admission.remedy_for(location)
-        raise InputError(
-            f"input: {name!r} could not be opened as Zarr ({text}); "
-            + (f"pass {remedy}" if remedy else f"give the path or URL of {wanted}")
-        ) from (error if is_local(location) else None)
+        remedy = admission.remedy_for(name) or f"give the path or URL of {wanted}"
+        raise InputError(f"input: {name!r} could not be opened as Zarr ({text}); {remedy}") from (
+            error if is_local(location) else None
+        )
 
 
 UNWRITTEN = {"f": np.nan, "i": -1}
