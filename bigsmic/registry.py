@@ -53,6 +53,15 @@ OF_EVERY_FIT = frozenset(
     )
 )
 """Names that no method may have."""
+_NUMBER = "the number of clusters is c="
+_SEED = "the seed is seed="
+OF_OTHER_LIBRARIES = {
+    **dict.fromkeys(("n_clusters", "num_clusters", "n_components", "k", "n_classes"), _NUMBER),
+    **dict.fromkeys(("random_state", "random_seed"), _SEED),
+    "n_jobs": "the number of threads is n_threads=",
+    "verbose": "progress=True shows what is done",
+}
+"""By name of an option in other libraries, what it is here."""
 
 
 def names() -> tuple[str, ...]:
@@ -190,7 +199,7 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
     """
     kind, taken = settings_of(name), options(name)
     _warn_of_clash(name)
-    refuse_unknown(name, given, taken, {*taken, *others}, partial(_meant, kind.renamed))
+    refuse_unknown(name, given, taken, {*taken, *others}, partial(_meant, kind.renamed), OF_OTHER_LIBRARIES)
     lacking = [part for part in OFFERED if not hasattr(of(kind), part)]
     if lacking:
         raise InputError(
@@ -223,8 +232,8 @@ def _meant(renamed: Any, option: Any) -> Any:
     """Hint to what was meant by an option that the method lacks."""
     if option in renamed:
         return renamed[option]
-    if option in ("n_clusters", "n_components", "k", "n_classes"):
-        return "the number of clusters is c="
+    if option in OF_OTHER_LIBRARIES:
+        return OF_OTHER_LIBRARIES[option]
     if other := sorted(name for name in loadable() if option in options(name)):
         return f"it is an option of method {' and '.join(map(repr, other))}"
     return ""

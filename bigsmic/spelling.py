@@ -12,6 +12,7 @@ def refuse_unknown(
     taken: dict[str, Any] | set[str],
     known: set[str] | None = None,
     meant: Any = lambda name: "",
+    foreign: Any = (),
 ) -> None:
     """Refuse options that are not accepted.
 
@@ -24,6 +25,8 @@ def refuse_unknown(
         Names that may have been meant, if they are more than those accepted.
     meant : callable, optional
         ``meant(name)`` returns a hint for an unknown option, or an empty text, after which a similar name is suggested.
+    foreign : iterable of str, optional
+        Names in other libraries, for which `meant` has a hint, that may be misspelt as well.
 
     Raises
     ------
@@ -33,12 +36,15 @@ def refuse_unknown(
     unknown = sorted(set(given) - set(taken))
     if not unknown:
         return
-    hints = {name: meant(name) or _similar(name, taken if known is None else known) for name in unknown}
+    known = set(taken if known is None else known)
+
+    def hint_for(name: str) -> Any:
+        if found := meant(name):
+            return found
+        similar = next(iter(get_close_matches(name, sorted({*known, *foreign}), n=1)), "")
+        return f"did you mean {similar}=?" if similar in known else similar and meant(similar)
+
+    hints = {name: hint_for(name) for name in unknown}
     told = ", ".join(f"{name}= ({hint})" if hint else f"{name}=" for name, hint in hints.items())
     listed = ", ".join(f"{name}=" for name in sorted(taken))
     raise OptionError(f"{what}: got unexpected option{'s' * (len(unknown) > 1)} {told}; it takes {listed}")
-
-
-def _similar(name: str, known: Any) -> Any:
-    found = get_close_matches(name, sorted(known), n=1)
-    return f"did you mean {found[0]}=?" if found else ""

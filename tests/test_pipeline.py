@@ -325,6 +325,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, range(21, 40), {"method": "3smic"}, "c: got at least 21 clusters for 20 rows; use at most 20"),
         (ROWS, 2.5, {}, r"c \(n_clusters\): got 2\.5; use an integer"),
         (ROWS, True, {}, "got True; use an integer"),
+        (ROWS, "auto", {}, r"c \(n_clusters\): got 'auto'; use an integer, a range such as \(2, 30\), or None"),
         (ROWS, 2, {"prior": [1.0]}, "got 1 values for c = 2"),
         (ROWS, 2, {"prior": "half"}, "prior: got a str that is no array of numbers"),
         (ROWS, 2, {"prior": [0.7, 0.7]}, r"sum 1\.4; give positive values that sum to 1"),

@@ -30,7 +30,7 @@ import typer
 from bigsmic.cli import finished_runs, names, nightly, report, sensors
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
 from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
-from bigsmic.cli.options import BLOCKWISE, FIT, IMAGINED, RESOURCES, ROWS, STORAGE
+from bigsmic.cli.options import BLOCKWISE, FIT, IMAGINED, RESOURCES, ROWS, STORAGE, number_of_clusters
 
 __all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightly", "report", "sensors"]
 
@@ -73,7 +73,13 @@ Archive = Annotated[
 ]
 Clusters = Annotated[
     int | None,
-    typer.Option("-c", "--clusters", help="Number of clusters; by default found from valleys of the density."),
+    typer.Option(
+        "-c",
+        "--clusters",
+        help="Number of clusters; by default found from valleys of the density.",
+        parser=number_of_clusters,
+        metavar="<int>",
+    ),
 ]
 
 

@@ -9,6 +9,8 @@ import os
 import re
 from typing import Any, Literal
 
+import typer
+
 from bigsmic import registry
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.method_options import method_panels
@@ -18,6 +20,17 @@ def _at_least_one(number: int) -> Any:
     if number < 1:
         raise ValueError(f"got {number}; use at least 1, or leave it out for all processors")
     return number
+
+
+def number_of_clusters(text: str) -> Any:
+    """The number of clusters of a fit; other words, and ranges, are refused with what does the same."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"got {text!r}; use a whole number, or leave it out, with which the number is found. A range is for "
+            "Python: bigsmic.fit(archive, (5, 10))."
+        ) from None
 
 
 def parted(text: str) -> tuple[str, ...]:

@@ -418,10 +418,20 @@ def number_of_clusters(c: Any) -> Any:
     n_clusters : int
     least : int
         0 where `c` is a number.
+
+    Raises
+    ------
+    InputError
+        `c` is a text, or no range.
     """
     if c is None:
         return UNDECIDED, 1
-    if isinstance(c, numbers.Integral | float | str):
+    if isinstance(c, str):
+        raise InputError(
+            f"c (n_clusters): got {c!r}; use an integer, a range such as (2, 30), or None, with which the number is "
+            "found"
+        )
+    if isinstance(c, numbers.Integral | float):
         return int(c) if isinstance(c, np.integer) else c, 0
     least, most = sequences.ends(c)
     return most, least

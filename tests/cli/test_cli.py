@@ -151,6 +151,14 @@ def test_a_wrong_command_line_is_exit_code_2(asked, typed):
     assert (result.exit_code, asked) == (2, [])
 
 
+@pytest.mark.parametrize("typed", ["auto", "5:10", "3.5"])
+def test_a_number_of_clusters_that_is_none_is_refused_with_what_does_the_same(asked, typed):
+    result = bigsmic_cli("fit", "X.zarr", "--out", "run", "-c", typed)
+    assert (result.exit_code, asked) == (2, [])
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert f"got '{typed}'; use a whole number, or leave it out, with which the number is found. A range is" in said
+
+
 def test_storage_options_come_from_the_environment_and_a_file_too(asked, tmp_path, monkeypatch):
     monkeypatch.setenv("BIGSMIC_STORAGE_OPTIONS", '{"key": "of environment", "anon": false, "token": "t"}')
     (tmp_path / "options.json").write_text('{"key": "of file", "secret": "s"}')

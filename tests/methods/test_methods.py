@@ -54,6 +54,10 @@ def test_what_a_method_does_not_have_is_refused(call):
     [
         ({"assigment": "merge"}, r"option assigment= \(did you mean assignment=\?\); it takes"),
         ({"n_clusters": 3}, r"option n_clusters= \(the number of clusters is c=\); it takes"),
+        ({"n_cluster": 3}, r"option n_cluster= \(the number of clusters is c=\); it takes"),
+        ({"n_neighbours": 9}, r"option n_neighbours= \(did you mean n_neighbors=\?\); it takes"),
+        ({"random_state": 0}, r"option random_state= \(the seed is seed=\); it takes"),
+        ({"n_jobs": 2}, r"option n_jobs= \(the number of threads is n_threads=\); it takes"),
         ({"memory_limits": "1GiB"}, r"option memory_limits= \(did you mean memory_limit=\?\); it takes"),
         ({"zzz": 1, "sed": 1}, r"options sed= \(did you mean seed=\?\), zzz=; it takes"),
     ],
