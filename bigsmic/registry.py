@@ -19,7 +19,7 @@ import numpy as np
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.settings import MethodSettings
 from bigsmic.spelling import refuse_unknown
-from bigsmic.validation import check_seed, plain
+from bigsmic.validation import brief, check_seed, plain
 
 DEFAULT = "smic"
 GROUP = "bigsmic.methods"
@@ -109,13 +109,13 @@ def settings_of(name: str) -> type[Any]:
         There is no such method, two packages offer it, or it cannot be loaded.
     """
     if not isinstance(name, str):
-        raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
+        raise InputError(f"method: got {brief(name)}; use one of {', '.join(names())}")
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
     entries = _offered().select(name=name)
     if not entries:
-        raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
+        raise InputError(f"method: got {brief(name)}; use one of {', '.join(names())}")
     if len({entry.value for entry in entries}) > 1:
         raise InputError(f"method: {name!r} is offered by {' and '.join(map(_source, entries))}; uninstall one of them")
     return _loaded(next(iter(entries)))

@@ -95,6 +95,10 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         """Raise AbsentResultError for an attribute that only other methods have, with a list of those that exist."""
         if name.startswith("_") or hasattr(type(self), name) or "settings" not in self.__dict__:
             return object.__getattribute__(self, name)  # raises AttributeError, or the error of a property
+        if name == "cut":
+            raise AbsentResultError(
+                f"cut: a fit by method {self.settings.method!r} has no trees to cut; fit again with that number"
+            )
         found = ", ".join(sorted(public for public in dir(type(self)) if not public.startswith("_")))
         raise AbsentResultError(
             f"{name}: a fit by method {self.settings.method!r} has no such attribute; it has {found}"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bigsmic.errors import BigsmicError, BigsmicWarning, InputError
 
+_SHOWN = 60
 SEEDS = 1 << 64
 """Number of seeds."""
 _UNITS = {
@@ -96,10 +97,16 @@ def check_storage_options(storage_options: object) -> None:
         raise InputError(f"storage_options: got a value of type {kind}; give a dict of the file system's options")
 
 
+def brief(value: Any) -> str:
+    """What was given, for a message of one line; long values, such as arrays, by their beginning."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}.. ({type(value).__name__})"
+
+
 def check_integer(name: str, value: Any, least: int | None = None) -> None:
     """InputError unless a setting is an integer, and at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name}: got {value!r}; use an integer")
+        raise InputError(f"{name}: got {brief(value)}; use an integer")
     if least is not None and value < least:
         raise InputError(f"{name}: got {value}; use at least {least}")
 
@@ -114,13 +121,13 @@ def check_seed(name: str, value: Any) -> None:
 def check_positive(name: str, value: Any) -> None:
     """InputError unless a setting is a finite number above 0."""
     if not _is_number(value) or not 0 < value < math.inf:
-        raise InputError(f"{name}: got {value!r}; use a positive number")
+        raise InputError(f"{name}: got {brief(value)}; use a positive number")
 
 
 def check_at_least_zero(name: str, value: Any) -> None:
     """InputError unless a setting is a finite number of at least 0."""
     if not _is_number(value) or not 0 <= value < math.inf:
-        raise InputError(f"{name}: got {value!r}; use a number of at least 0")
+        raise InputError(f"{name}: got {brief(value)}; use a number of at least 0")
 
 
 def _is_number(value: Any) -> bool:
@@ -130,7 +137,7 @@ def _is_number(value: Any) -> bool:
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
     """InputError unless a setting is one of those allowed; True and 1 differ."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
-        raise InputError(f"{name}: got {value!r}; use one of {allowed}")
+        raise InputError(f"{name}: got {brief(value)}; use one of {allowed}")
 
 
 def check_prior(prior: ArrayLike | None, c: int) -> NDArray[np.float64]:

@@ -80,7 +80,7 @@ class SMIC(Clusterer):
         self._keep(locals())
 
     def _is_pairwise(self) -> bool:
-        return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)
+        return any(isinstance(given, str) and given == "precomputed" for given in (self.metric, self.kernel))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

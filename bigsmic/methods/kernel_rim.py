@@ -137,7 +137,10 @@ def _find_map(job: Job, _: int) -> None:
         drawn = Fourier.draw(context.d, settings.n_components, length_scale, settings.seed)
         arrays = {"W": drawn.W, "b": drawn.b}
     else:
-        M = kernel_features.whitener(Kernel(settings.kernel, length_scale)(landmarks, landmarks))
+        K = Kernel(settings.kernel, length_scale)(landmarks, landmarks)
+        if settings.length_scale is not None and settings.kernel in kernel_features.SCALED:
+            kernel_features.refuse_other_scale(K, length_scale, landmarks)
+        M = kernel_features.whitener(K)
         arrays = {"landmarks": landmarks, "M": M}
     context.run.write("map", 0, arrays, info={"length_scale": length_scale})
 

@@ -9,6 +9,7 @@ from bigsmic.errors import InputError
 from bigsmic.settings import mic, rim, sequences
 from bigsmic.settings.options import FUNCTION, INTEGER, INTEGERS, NUMBER_OR_WORD, POSITIVE, option
 from bigsmic.settings.smic import BANDWIDTH_HELP, SCALE_HELP, SCALES
+from bigsmic.validation import brief
 from bigsmic.weight_functions import identity_of
 
 GRAPH = "local_scaling"
@@ -74,7 +75,7 @@ class Settings(rim.Settings):
 
         if not callable(self.kernel) and self.kernel not in (*KERNELS, "precomputed", GRAPH, "callable"):
             raise InputError(
-                f"kernel: got {self.kernel!r}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
+                f"kernel: got {brief(self.kernel)}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
             )
 
     def _check_graph(self) -> None:

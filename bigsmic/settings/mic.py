@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from bigsmic.settings import smic
+from bigsmic.settings import sequences, smic
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import COUNT_OR_ALL, FROM_ZERO, INTEGER, INTEGERS, POSITIVE, option
 
@@ -60,6 +60,7 @@ class Settings(MethodSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        sequences.check_neighbor_number("start_t", self.start_t)
         if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
         graph = self.of_graph(t=self.t)

@@ -12,7 +12,7 @@ from bigsmic.errors import InputError
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import ARRAY, INTEGER, NUMBER_OR_WORD, POSITIVE, SHARES_OR_WORD, Option, declared, option
 from bigsmic.settings.smic import SCALE_HELP, SCALES, SEED_HELP
-from bigsmic.validation import check_integer, check_positive
+from bigsmic.validation import check_integer, check_positive, to_array
 
 CATEGORIES = 100  # at the start, if the number of clusters is open
 _PER_ROW = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*[nN]\s*\Z")
@@ -152,7 +152,7 @@ def _checked_prior(prior: Any, n_clusters: Any) -> Any:
         return prior
     if isinstance(prior, str):
         raise InputError(f"prior: got {prior!r}; use one positive value for each cluster, or 'power'")
-    values = np.ravel(np.asarray(prior, np.float64))
+    values = np.ravel(to_array("prior", prior, np.float64))
     if not (values > 0).all() or not np.isfinite(values).all():
         raise InputError(f"prior: got {values.tolist()}; use positive values")
     if n_clusters != len(values):

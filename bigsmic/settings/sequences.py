@@ -49,6 +49,16 @@ def shrinkages(shrinkage: Any) -> Any:
     return tuple(dict.fromkeys(float(s) for s in values))
 
 
+MOST_NEIGHBORS = 1000
+
+
+def check_neighbor_number(name: str, value: Any) -> None:
+    """InputError unless a setting is a neighbour number from 1 to 1,000."""
+    check_integer(name, value, 1)
+    if value > MOST_NEIGHBORS:
+        raise InputError(f"{name}: got {value}; use at most {MOST_NEIGHBORS} neighbours")
+
+
 def neighbor_numbers(t: Any) -> Any:
     """Distinct neighbour numbers from 1 to 1,000."""
     if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
@@ -57,9 +67,7 @@ def neighbor_numbers(t: Any) -> Any:
     if not values:
         raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
     for value in values:
-        check_integer("t", value, 1)
-        if value > 1000:
-            raise InputError(f"t: got {value}; use at most 1000 neighbours")
+        check_neighbor_number("t", value)
     return tuple(dict.fromkeys(int(v) for v in values))
 
 

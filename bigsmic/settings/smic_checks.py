@@ -4,6 +4,7 @@ from typing import Any
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import weights
+from bigsmic.validation import brief
 
 _OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are as normalizations
 
@@ -18,7 +19,7 @@ def check_kernel(kernel: Any) -> None:
             f"normalization={_OLD_KERNELS[kernel]!r}"
         )
     if kernel not in (*weights.NAMED, "precomputed"):
-        raise InputError(f"kernel: got {kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
+        raise InputError(f"kernel: got {brief(kernel)}; use a function or one of {(*weights.NAMED, 'precomputed')}")
 
 
 def check_bandwidth(bandwidth: float) -> None:

@@ -120,7 +120,8 @@ class BlockStore(RunGroup):
     def damaged(self, what: str, stage: str, block: int) -> Any:
         """Return the error that says which part of a block is damaged, and the remedy."""
         if self._local and not Path(self.address).is_dir():
-            return RunError(f"run: {self.location} no longer exists; {self._way_out}")
+            remedy = self._way_out if self._is_temporary else "restore it, or fit the rows again with this out="
+            return RunError(f"run: {self.location} no longer exists; {remedy}")
         return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
 
     def read(self, stage: str, block: int, name: str, part: int | None = None) -> NDArray[Any]:

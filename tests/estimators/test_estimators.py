@@ -63,6 +63,12 @@ def rows():
     return X.astype(np.float32), y
 
 
+@pytest.mark.parametrize("metric", [np.eye(300), "cosine"])
+def test_a_metric_that_is_none_is_refused_in_one_line(metric, rows):
+    with pytest.raises(InputError, match=r"\Ametric: got .{1,80}; use one of \('euclidean', 'precomputed'\)\Z"):
+        SMIC(3, metric=metric).fit(rows[0])
+
+
 def test_the_number_of_clusters_is_found(rows):
     X, y = rows
     model = SMIC(None, random_state=0).fit(X)

@@ -239,6 +239,11 @@ def test_strengths_mean_the_same_on_the_graph():
     [
         ({"kernel": "gauss"}, "kernel: got 'gauss'"),
         ({"length_scale": -1.0}, "length_scale: got -1.0"),
+        (
+            {"length_scale": 1e-30},
+            "length_scale: at 1e-30, the kernel overflows; use one of the order of the distances",
+        ),
+        ({"length_scale": 1e9}, r"length_scale: at 1e\+09, all rows look alike; use one of the order"),
         ({"approximation": "pca"}, "approximation: got 'pca'"),
         ({"approximation": "fourier", "kernel": "laplacian"}, "'fourier' is for the kernel 'rbf'"),
         ({"n_components": 0}, "n_components: got 0"),

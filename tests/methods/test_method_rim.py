@@ -335,7 +335,10 @@ def test_what_only_smic_has_is_said(toy, what):
     assert what not in dir(result)
     with pytest.raises(InputError, match=f"{what}: a fit by method 'rim' has no such attribute"):
         getattr(result, what)
-    with pytest.raises(InputError, match="cut: a fit by method 'rim' has no such attribute"):
+    with pytest.raises(
+        InputError,
+        match="cut: a fit by method 'rim' has no trees to cut; fit again with that number",
+    ):
         result.cut(2)
 
 
@@ -353,6 +356,7 @@ def test_what_only_smic_has_is_said(toy, what):
         ({"solver": "sgd"}, "solver: got 'sgd'"),
         ({"scale": "range"}, "scale: got 'range'"),
         ({"prior": "even"}, "prior: got 'even'"),
+        ({"prior": ("a", "b"), "c": 2}, "prior: got a tuple that is no array of numbers"),
         ({"prior": (0.5, 0.5)}, "prior: got 2 values for n_clusters=None"),
         ({"prior": (0.5, -0.5), "c": 2}, "use positive values"),
         ({"n_init_categories": 2, "c": 3}, "n_init_categories: got 2 for 3 clusters"),

@@ -161,6 +161,7 @@ def test_an_ascent_that_was_cut_short_is_said(blobs):
         ({"reg": -1.0}, "reg"),
         ({"t": ()}, "t: got no value"),
         ({"start_t": 0}, "start_t: got 0"),
+        ({"start_t": 1001}, "start_t: got 1001; use at most 1000 neighbours"),
         ({"mlmi_rows": 1}, "mlmi_rows: got 1"),
         ({"tol": np.nan}, "tol"),
         ({"scale": "unit"}, "scale"),

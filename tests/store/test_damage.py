@@ -186,6 +186,14 @@ def test_a_slice_reads_the_blocks_that_it_touches_and_no_others(run):
             posterior[key]
 
 
+def test_a_run_that_was_deleted_is_said_to_be_gone_and_how_it_comes_back(run):
+    out, _ = run
+    result = bigsmic.Result.open(out)
+    shutil.rmtree(out)
+    with pytest.raises(RunError, match=r"run no longer exists; restore it, or fit the rows again with this out="):
+        result.predict(rows())
+
+
 def test_a_temporary_result_whose_files_are_gone_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = fit("mspc", None)

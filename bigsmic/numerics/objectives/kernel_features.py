@@ -59,9 +59,9 @@ class Kernel:
             A callable returned another shape, or values that are not finite.
         """
         if not callable(self.function):
-            return np.asarray(
-                pairwise_kernels(X, Y, metric=self.function, filter_params=True, gamma=self.gamma), np.float64
-            )
+            with np.errstate(over="ignore", invalid="ignore"):  # of a tiny length scale, which is refused
+                found = pairwise_kernels(X, Y, metric=self.function, filter_params=True, gamma=self.gamma)
+            return np.asarray(found, np.float64)
         found = np.asarray(called(self.function, ("X", "Y"), X, Y))
         if found.shape != (len(X), len(Y)) or found.dtype.kind not in "fiub":
             raise InputError(
@@ -81,6 +81,16 @@ def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> An
         return median_distance(sample, landmarks)
     found = manhattan_distances(sample, landmarks)
     return float(np.median(found[found > 0])) if found.any() else 1.0
+
+
+def refuse_other_scale(K: Floats, length_scale: float, landmarks: Floats) -> None:
+    """Refuse a length scale at which all landmarks look alike, or the kernel has no values."""
+    alike = np.ptp(K) < ROUNDING and bool(np.ptp(landmarks, axis=0).any())
+    if alike or not np.isfinite(K).all():
+        raise InputError(
+            f"length_scale: at {length_scale:.3g}, {'all rows look alike' if alike else 'the kernel overflows'}; use "
+            "one of the order of the distances between scaled rows, or leave it out for their median"
+        )
 
 
 def whitener(K: Floats) -> Floats:
