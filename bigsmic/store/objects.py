@@ -363,4 +363,10 @@ def storage_errors(what: str) -> Iterator[None]:
                 f"{what}: no space left on the device; free some and run the same command again: "
                 "finished blocks are kept",
             ) from error
+        if isinstance(error, IsADirectoryError):
+            raise StorageError(
+                error.errno,
+                f"{what}: {error.filename2 or error.filename} is a directory in the place of a file; delete it, and "
+                "run the same command again",
+            ) from error
         raise StorageError(error.errno, f"{what}: {error}") from error

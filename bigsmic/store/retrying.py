@@ -5,7 +5,9 @@ import errno
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from zarr.storage import FsspecStore, WrapperStore
@@ -231,17 +233,43 @@ class PatientStore(WrapperStore[Any]):
 
 
 class AbsentChunkError(Exception):
-    """A chunk is missing; the argument is its key."""
+    """Chunks are missing; the arguments are their keys."""
+
+
+_absent: ContextVar[list[str] | None] = ContextVar("absent", default=None)
+"""Keys of absent chunks of the read that goes on in this thread, which its requests inherit."""
+
+
+@contextmanager
+def refusing_absent_chunks() -> Iterator[None]:
+    """Raise AbsentChunkError if chunks were absent in reads of a :class:`WholeStore`, when they have ended.
+
+    If a request raised, Zarr would leave the others of its read unfinished, and asyncio would report each of them.
+    """
+    keys: list[str] = []
+    token = _absent.set(keys)
+    try:
+        yield
+    finally:
+        _absent.reset(token)
+    if keys:
+        raise AbsentChunkError(*keys)
 
 
 class WholeStore(WrapperStore[Any]):
-    """A store that raises an error for an absent chunk, which Zarr would silently read as fill values."""
+    """A store that refuses absent chunks, which Zarr would silently read as fill values.
+
+    See :func:`refusing_absent_chunks`; reads outside of it raise at once.
+    """
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return the bytes of a key, or a range of them."""
         found = await self._store.get(key, prototype, byte_range)
         if found is None and not key.endswith(_METADATA):
-            raise AbsentChunkError(key)
+            keys = _absent.get()
+            if keys is None:
+                raise AbsentChunkError(key)
+            keys.append(key)
         return found
 
     async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from damage import FITS, blocks_of, cut_smaller, finished, fit, flip, flip_block, half_finished, rows
 
 import bigsmic
-from bigsmic.errors import CorruptBlockError, RunError
+from bigsmic.errors import CorruptBlockError, RunError, StorageError
 
 pytestmark = pytest.mark.filterwarnings("ignore::bigsmic.errors.BigsmicWarning")
 
@@ -184,6 +184,18 @@ def test_a_slice_reads_the_blocks_that_it_touches_and_no_others(run):
     for key in (0, slice(None), [400, 0], np.arange(420) < 3, slice(None, None, 255)):
         with pytest.raises(CorruptBlockError, match="posterior: rows 0:256"):
             posterior[key]
+
+
+def test_a_folder_in_the_place_of_a_file_is_said_to_be_deleted(run):
+    out, _ = run
+    file = out / "posterior/c/0/0"
+    file.unlink()
+    file.mkdir()
+    (file / "kept").touch()
+    with pytest.raises(StorageError, match=rf"posterior: writing .*: {file} is a directory .* delete it, and run"):
+        fit("smic", out)
+    shutil.rmtree(file)
+    assert fit("smic", out).posterior[:].shape[0] == 420
 
 
 def test_a_run_that_was_deleted_is_said_to_be_gone_and_how_it_comes_back(run):

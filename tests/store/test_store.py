@@ -109,6 +109,32 @@ def test_a_missing_chunk_is_an_error_unless_it_is_said_to_be_fill(tmp_path):
     np.testing.assert_array_equal(filled, 0)
 
 
+def test_no_request_is_left_unfinished_where_chunks_are_missing(tmp_path):
+    path = str(tmp_path / "X.zarr")
+    zarr.create_array(path, data=np.ones((400, 2)), chunks=(2, 2))
+    for chunk in range(3, 200):
+        (tmp_path / f"X.zarr/c/{chunk}/0").unlink()
+    code = f"""if True:
+        from bigsmic import errors, store
+        try:
+            store.open_source({path!r}).read(0, 400)
+        except errors.StorageError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("input: chunk c/3/0 (rows 6:8)")
+    assert done.stderr == ""  # asyncio reports unfinished requests
+
+
+def test_a_folder_in_the_place_of_a_chunk_is_said_to_be_deleted(tmp_path):
+    zarr.create_array(str(tmp_path / "X.zarr"), data=np.ones((4, 2)), chunks=(2, 2))
+    chunk = tmp_path / "X.zarr/c/1/0"
+    chunk.unlink()
+    chunk.mkdir()
+    with pytest.raises(StorageError, match=rf"chunk c/1/0 \(rows 2:4\) .* is a directory .* delete {chunk}, and"):
+        store.open_source(tmp_path / "X.zarr").read(0, 4)
+
+
 @pytest.mark.parametrize("compressed", [True, False])
 def test_a_torn_chunk_is_an_error(tmp_path, compressed):
     options = {} if compressed else {"compressors": None}

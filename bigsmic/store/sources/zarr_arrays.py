@@ -89,20 +89,17 @@ class ZarrSource(Shared, BandedSource):
         return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
     def _decode(self, lo: int, hi: int) -> Any:
-        from bigsmic.store.retrying import AbsentChunkError
+        from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
 
         try:
             self.refuse_unseen()
-            if self._shards is not None:
-                self._shards.refuse_holes(lo, hi)
-            rows = np.ascontiguousarray(self.array[lo:hi])
+            with refusing_absent_chunks():
+                if self._shards is not None:
+                    self._shards.refuse_holes(lo, hi)
+                rows = np.ascontiguousarray(self.array[lo:hi])
             return self._decoding(rows) if self._decoding else rows
         except AbsentChunkError as error:
-            raise StorageError(
-                f"input: chunk {self._chunk(str(error), lo, hi)} of {self.name} is missing, and would read as fill "
-                "values; restore it, or, if the writer leaves out chunks that hold only the fill value, pass "
-                "missing_chunks='fill'"
-            ) from None
+            raise self._absent(error.args, lo, hi) from None
         except StorageError as error:
             if str(error).startswith("input: "):
                 raise
@@ -113,15 +110,28 @@ class ZarrSource(Shared, BandedSource):
                 "a chunk of the archive is torn or unreadable: restore it"
             ) from error
 
-    def _chunk(self, path: str, lo: int, hi: int) -> str:
-        """Key and row range of the chunk of rows ``lo:hi`` that is stored at `path`."""
+    def _absent(self, paths: tuple[str, ...], lo: int, hi: int) -> StorageError:
+        """The error for the first of the absent chunks of rows ``lo:hi``, which are stored at `paths`."""
+        key, rows = next(self._chunks(paths, lo, hi), (paths[0], ""))
+        place = f"{self.places[0]}/{key}" if self.places else ""
+        if os.path.isdir(place):
+            return StorageError(
+                f"input: chunk {key}{rows} of {self.name} is a directory in the place of a file; delete {place}, and "
+                "restore the chunk"
+            )
+        return StorageError(
+            f"input: chunk {key}{rows} of {self.name} is missing, and would read as fill values; restore it, or, if "
+            "the writer leaves out chunks that hold only the fill value, pass missing_chunks='fill'"
+        )
+
+    def _chunks(self, paths: tuple[str, ...], lo: int, hi: int) -> Iterator[tuple[str, str]]:
+        """Keys, and row ranges, of those chunks of rows ``lo:hi`` that are stored at `paths`, in order."""
         height, width = self._chunk_shape
         for i in range(lo // height, (hi - 1) // height + 1):
             for j in range(-(-self.shape[1] // width)):
                 key = self.array.metadata.encode_chunk_key((i, j))
-                if path == key or path.endswith(f"/{key}"):
-                    return f"{key} (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
-        return path
+                if any(path == key or path.endswith(f"/{key}") for path in paths):
+                    yield key, f" (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
 
 
 def reopened(kind: type[ZarrSource], *arguments: Any) -> ZarrSource:
