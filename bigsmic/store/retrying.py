@@ -4,6 +4,7 @@ import asyncio
 import errno
 import logging
 import random
+import socket
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ log = logging.getLogger("bigsmic")
 
 PATIENCE = 120.0
 """Seconds after which no attempt is started; one that started before may end later."""
+
+RESOLVING = 5.0
+"""Seconds in place of PATIENCE where the name of the host is not known, and no request has been answered before."""
 
 ATTEMPTS = 3
 """Least number of attempts, as it may be this process that was stopped for so long."""
@@ -51,6 +55,13 @@ def passes(error: BaseException) -> Any:
     if isinstance(error, OSError):
         return not isinstance(error, _FINAL) and error.errno not in _FINAL_NUMBERS
     return any(kind.__name__ in _PASSING for kind in type(error).__mro__)
+
+
+def is_unresolved(error: BaseException | None) -> bool:
+    """Whether a request failed because the name of the host could not be resolved."""
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def open_store(location: Any, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
@@ -111,6 +122,7 @@ class PatientStore(WrapperStore[Any]):
     ) -> None:
         super().__init__(store)
         self._location, self._options, self._patience = location, storage_options, patience
+        self._answered = False
 
     def _with_store(self, store: Any) -> Any:
         return type(self)(store, self._location, self._options, self._patience)
@@ -207,18 +219,24 @@ class PatientStore(WrapperStore[Any]):
         while True:
             attempts += 1
             try:
-                return await asyncio.wait_for(request(), SILENCE + size / SLOWEST)
+                found = await asyncio.wait_for(request(), SILENCE + size / SLOWEST)
+                self._answered = True
+                return found
             except Exception as error:
                 if isinstance(error, FileNotFoundError | FileExistsError):
+                    self._answered = True
                     raise
                 if isinstance(error, TypeError):
                     raise  # an error of this program
                 reason, number = self._scrub(error), getattr(error, "errno", None)
                 passing, waited = passes(error), time.monotonic() - begun
+                unknown = not self._answered and is_unresolved(error)
+            patience = min(patience, RESOLVING) if unknown else patience
             if not passing or (attempts >= least and waited + pause > patience):
                 failed = StorageError(
                     f"store: {what} {shown(self._location)}/{key} failed ({attempts} attempts in {waited:.0f} s): "
-                    f"{reason}; check the store, and run the same command again: finished blocks are kept"
+                    f"{reason}; check the {'URL and the network' if unknown else 'store'}, and run the same command "
+                    "again: finished blocks are kept"
                 )
                 failed.errno = number
                 raise failed
