@@ -19,7 +19,12 @@ WINDOWS = (
         "features", str, "Of summary, spectral, raw, catch22, separated by commas; summary,spectral by default.", parted
     ),
     Flag("rate", float, "Samples per second; by default taken from --times."),
-    Flag("times", str, "Array with the times of the samples, beside them in the group."),
+    Flag(
+        "times",
+        str,
+        "Array with the times of the samples, beside them in the group; in seconds, if its attribute units says "
+        "nothing else.",
+    ),
     Flag("channels", str, "Names of the channels, separated by commas.", parted),
     Flag("verify", Literal["some", "all"], "Check some or all samples of the existing windows for changes."),
 )

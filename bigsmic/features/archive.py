@@ -126,8 +126,9 @@ def windows(  # noqa: PLR0913
         Samples per second; by default derived from `times`.
     times : str or array_like of shape (T,), optional
         Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. Its
-        attribute ``units`` is the unit, seconds by default. There is a gap between two samples if their times differ
-        from one period by more than half of it.
+        attribute ``units`` is the unit; numbers without one, as in an array of NumPy, are seconds, so that durations
+        and the rate are wrong for milliseconds. There is a gap between two samples if their times differ from one
+        period by more than half of it.
     channels : sequence of str, optional
         Names of the channels, for the names of the columns.
     component : str, optional
