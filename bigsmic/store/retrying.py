@@ -34,6 +34,9 @@ SILENCE = 30.0
 SLOWEST = 1 << 20
 """Bytes per second of the slowest transfer that is not timed out."""
 
+SETTLING = 5.0
+"""Longest seconds for which requests that are of no more use are waited for."""
+
 UNKNOWN = 32 << 20
 """Bytes that the time-out allows for if the size of the answer is not known."""
 
@@ -41,6 +44,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.2, 10.0
 """First and longest seconds between attempts. They double, with jitter so that workers do not retry in step."""
 
 _FINAL = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+_SETTLED = "bigsmic-settled"
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 _FINAL_NUMBERS = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENAMETOOLONG, errno.EMSGSIZE, errno.ENOSPC)
 _PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "ConnectionError", "ClientError")
@@ -272,6 +276,27 @@ def refusing_absent_chunks() -> Iterator[None]:
         _absent.reset(token)
     if keys:
         raise AbsentChunkError(*keys)
+
+
+def settle() -> None:
+    """Wait for the requests that a read has left behind in Zarr's event loop, as Zarr does when a chunk is torn.
+
+    Those of other threads are waited for, too, but none longer than :data:`SETTLING` seconds.
+    """
+    from zarr.core.sync import sync
+
+    sync(_settled())
+
+
+async def _settled() -> None:
+    this = asyncio.current_task()
+    assert this is not None
+    this.set_name(_SETTLED)
+    others = [task for task in asyncio.all_tasks() if task.get_name() != _SETTLED]  # which would wait for this one
+    done, _ = await asyncio.wait(others, timeout=SETTLING) if others else ((), ())
+    for task in done:
+        if not task.cancelled():
+            task.exception()  # asyncio reports those that nobody has asked for
 
 
 class WholeStore(WrapperStore[Any]):

@@ -109,11 +109,19 @@ def test_a_missing_chunk_is_an_error_unless_it_is_said_to_be_fill(tmp_path):
     np.testing.assert_array_equal(filled, 0)
 
 
-def test_no_request_is_left_unfinished_where_chunks_are_missing(tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda chunk: chunk.unlink(), "input: chunk c/3/0 (rows 6:8)"),
+        (lambda chunk: chunk.write_bytes(b"torn"), "input: rows 0:400"),
+    ],
+    ids=["missing", "torn"],
+)
+def test_no_request_is_left_unfinished_where_chunks_are_damaged(tmp_path, damage, said):
     path = str(tmp_path / "X.zarr")
     zarr.create_array(path, data=np.ones((400, 2)), chunks=(2, 2))
     for chunk in range(3, 200):
-        (tmp_path / f"X.zarr/c/{chunk}/0").unlink()
+        damage(tmp_path / f"X.zarr/c/{chunk}/0")
     code = f"""if True:
         from bigsmic import errors, store
         try:
@@ -122,7 +130,7 @@ def test_no_request_is_left_unfinished_where_chunks_are_missing(tmp_path):
             print(error)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("input: chunk c/3/0 (rows 6:8)")
+    assert done.stdout.startswith(said)
     assert done.stderr == ""  # asyncio reports unfinished requests
 
 

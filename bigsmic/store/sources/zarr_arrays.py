@@ -89,7 +89,7 @@ class ZarrSource(Shared, BandedSource):
         return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
     def _decode(self, lo: int, hi: int) -> Any:
-        from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
+        from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks, settle
 
         try:
             self.refuse_unseen()
@@ -105,6 +105,7 @@ class ZarrSource(Shared, BandedSource):
                 raise
             raise StorageError(f"input: rows {lo}:{hi} could not be read; {error}") from None
         except Exception as error:
+            settle()
             raise StorageError(
                 f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
                 "a chunk of the archive is torn or unreadable: restore it"
