@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from bigsmic.errors import RunError
+from bigsmic.errors import BigsmicError, RunError
 from bigsmic.store import WorkFolder
 
 FILE = "journal.json"
@@ -29,6 +29,8 @@ class Ended:
         As `rows_of`, when that run was fitted: after a fit without labels `latest` names one of earlier rows.
     fitted_night, fitted_rows : int
         Of the last fit: its night, and the rows of the archive.
+    report, report_shows : str
+        Place of the last report, and identity of what it shows.
     """
 
     nights: int = 0
@@ -39,11 +41,13 @@ class Ended:
     run_rows_of: str = ""
     fitted_night: int = 0
     fitted_rows: int = 0
+    report: str = ""
+    report_shows: str = ""
 
 
 @dataclass
 class Begun:
-    """An unfinished night.
+    """An unfinished night, or a finished one of which a report or command has failed.
 
     Parameters
     ----------
@@ -56,6 +60,8 @@ class Begun:
         As of :class:`bigsmic.nightly.job.Job`.
     steps : dict of str to dict
         Steps that are done, and what they noted.
+    failed : dict of str to str
+        Steps that have failed without holding back the night, and why.
     """
 
     number: int
@@ -64,6 +70,7 @@ class Begun:
     rows_of: str
     fit_of: str
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
 
 class Journal:
@@ -81,6 +88,7 @@ class Journal:
 
     def __init__(self, folder: WorkFolder) -> None:
         self.folder = folder
+        self.cause: Exception | None = None  # of a failure in this call, for its traceback
         stored = folder.read_json(FILE) or {"format": FORMAT, "ended": {}, "begun": None}
         try:
             if stored["format"] != FORMAT:
@@ -101,12 +109,33 @@ class Journal:
         """Record a finished step of the night."""
         assert self.begun is not None
         self.begun.steps[step] = dict(facts)
+        self.begun.failed.pop(step, None)
         self._write()
 
-    def end(self, ended: Ended | None = None) -> None:
-        """Record the end of the night, or, without a state, that it is to be started again."""
-        self.ended, self.begun = ended or self.ended, None
+    def fail(self, step: str, error: Exception) -> None:
+        """Record a step that has failed without holding back the night."""
+        assert self.begun is not None
+        unexpected = not isinstance(error, BigsmicError)
+        self.begun.failed[step] = f"{type(error).__name__}: {error}" if unexpected else str(error)
+        self.cause = error
         self._write()
+
+    def end(self, ended: Ended) -> None:
+        """Record the end of the night; it is kept as long as something of it has failed."""
+        self.ended = ended
+        if self.begun is not None and not self.begun.failed:
+            self.begun = None
+        self._write()
+
+    def discard(self) -> None:
+        """Record that the night is to be started again."""
+        self.begun = None
+        self._write()
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a night has begun and not ended."""
+        return self.begun is not None and self.begun.number > self.ended.nights
 
     def _write(self) -> None:
         begun = None if self.begun is None else asdict(self.begun)

@@ -1,13 +1,14 @@
 """A night from start to end, or resumed after an interruption."""
 
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Self
 
-from bigsmic.errors import InputError, PlanError, RunMismatchError
+from bigsmic.errors import InputError, PlanError, RunError, RunMismatchError
 from bigsmic.nightly.job import Job
 from bigsmic.nightly.journal import Begun, Journal
-from bigsmic.nightly.steps import STEPS, Night, count_rows, ended_after, refuse_shrunk, run_name
+from bigsmic.nightly.steps import MAY_FAIL, STEPS, Night, count_rows, ended_after, refuse_shrunk, run_name
 from bigsmic.report.rendering import needed
 from bigsmic.store import WorkFolder
 from bigsmic.types import Progress, StorageOptions, StrPath
@@ -29,6 +30,8 @@ class Outcome:
         What the steps of the night noted; empty where there was nothing to do.
     folder : str
         Where all of it is.
+    earlier : Outcome, optional
+        Of the night that an earlier call had begun, if this one has finished that first.
     """
 
     night: int
@@ -36,6 +39,7 @@ class Outcome:
     rows: int
     steps: dict[str, dict[str, Any]]
     folder: str
+    earlier: Self | None = None
 
     @property
     def sentence(self) -> str:
@@ -47,11 +51,13 @@ class Outcome:
         parts = [f"{found['new']:,} of them new, {found['novel']:,} novel"] if found.get("new", -1) >= 0 else []
         parts += [f"fitted ({refit['refit']}), {_clusters(fitted)}"] if refit.get("refit") else ["no refit"]
         parts += [f"{len(self.steps['tidy']['deleted'])} old deleted"] if self.steps["tidy"]["deleted"] else []
-        return f"{begun}; {'; '.join(parts)}."
+        sentence = f"{begun}; {'; '.join(parts)}."
+        return sentence if self.earlier is None else f"{self.earlier.sentence} {sentence}"
 
     def document(self) -> dict[str, Any]:
         """JSON-like form."""
-        return asdict(self) | {"sentence": self.sentence}
+        earlier = None if self.earlier is None else self.earlier.document()
+        return asdict(self) | {"earlier": earlier, "sentence": self.sentence}
 
 
 def _clusters(fitted: dict[str, Any]) -> str:
@@ -64,8 +70,9 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     """Do the steps that are due for a growing archive, and nothing else.
 
     Rows that have come are labelled by the run that ``latest`` names; where the job file has it so, there is a refit,
-    whose clusters keep their numbers; then a report, a row of the history, old runs deleted, a command. A call that was
-    killed is finished by the next one, with the rows that were there when it began.
+    whose clusters keep their numbers; then a row of the history, old runs deleted, a report, a command. A call that was
+    killed is finished by the next one, with the rows that were there when it began; rows that have come since are then
+    the next night's, of the same call. A report or a command that fails does not hold back the next night.
 
     Parameters
     ----------
@@ -89,7 +96,8 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     RunMismatchError
         The archive was rewritten, or has become shorter.
     RunError
-        Something in the folder cannot be used, or the command after the night has failed.
+        Something in the folder cannot be used; or, after a finished night, its report or command has failed, which the
+        next call tries again if it finds no new rows.
     PlanError, StorageError
         As of :func:`bigsmic.fit`.
     """
@@ -99,50 +107,82 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     folder = WorkFolder(job.folder)
     with folder.locked():
         journal = Journal(folder)
-        resumed = _resumed(job, journal)
-        begun = journal.begun if resumed else _begin(job, journal, storage_options, progress)
-        if begun is None:
-            return Outcome(0, False, journal.ended.rows, {}, folder.path)
-        night = Night(job, folder, journal.ended, begun, {"storage_options": storage_options, "progress": progress})
-        try:
-            _go_through(night, journal)
-        except (InputError, PlanError, RunMismatchError):
-            if "fit" not in begun.steps:
-                _abandon(journal)
-            raise
-        return Outcome(begun.number, resumed, begun.rows, begun.steps, folder.path)
+        resources = {"storage_options": storage_options, "progress": progress}
+        work = partial(_work, job, journal, resources)
+        earlier = work(resumed=True) if _is_to_finish(job, journal) else None
+        if _begin(job, journal, storage_options, progress):
+            done = replace(work(), earlier=earlier)
+        elif journal.begun is not None and earlier is None:
+            done = work(resumed=True)  # only what has failed of the last night
+        else:
+            done = earlier or Outcome(0, False, journal.ended.rows, {}, folder.path)
+        _raise_failure(done, journal)
+        return done
 
 
-def _resumed(job: Job, journal: Journal) -> bool:
-    """Whether an unfinished night is to be finished; one of another job is started again."""
-    if journal.begun is not None and journal.begun.fit_of != job.fit_of:
+def _is_to_finish(job: Job, journal: Journal) -> bool:
+    """Whether an unfinished night is to be finished; one of another job is started again, unless `latest` has its run.
+
+    What is left of a night then is the same for every job.
+    """
+    if not journal.is_unfinished or journal.begun is None:
+        return False
+    if journal.begun.fit_of != job.fit_of and "point" not in journal.begun.steps:
         _abandon(journal)
     return journal.begun is not None
 
 
-def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress: Progress) -> Begun | None:
+def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress: Progress) -> bool:
     """Start a night, if one is due."""
     rows = count_rows(job, journal.folder, storage_options, progress)
     ended = journal.ended
     refuse_shrunk(job, ended, rows)
     if not rows or (rows == ended.rows and ended.fit_of == job.fit_of):
-        return None
+        return False
     journal.begin(Begun(ended.nights + 1, time.time(), rows, job.rows_of, job.fit_of))
-    return journal.begun
+    return True
+
+
+def _work(job: Job, journal: Journal, resources: dict[str, Any], resumed: bool = False) -> Outcome:
+    """Run the steps that the journal lacks."""
+    begun = journal.begun
+    assert begun is not None
+    night = Night(job, journal.folder, journal.ended, begun, resources)
+    try:
+        _go_through(night, journal)
+    except (InputError, PlanError, RunMismatchError):
+        if "fit" not in begun.steps:
+            _abandon(journal)
+        raise
+    return Outcome(begun.number, resumed, begun.rows, begun.steps, journal.folder.path)
 
 
 def _go_through(night: Night, journal: Journal) -> None:
-    """Run the steps that the journal lacks."""
     for name, step in STEPS.items():
-        if name not in night.begun.steps:
+        if name in night.begun.steps:
+            continue
+        try:
             journal.note(name, step(night))
+        except Exception as error:
+            if name not in MAY_FAIL:
+                raise
+            journal.fail(name, error)
     journal.end(ended_after(night))
 
 
 def _abandon(journal: Journal) -> None:
-    """Discard a night that cannot be finished, with its unfinished run, unless `latest` points at that."""
+    """Discard a night that cannot be finished, with its unfinished run."""
+    if journal.begun is not None:
+        journal.folder.delete(run_name(journal.begun.number))
+        journal.discard()
+
+
+def _raise_failure(done: Outcome, journal: Journal) -> None:
+    """Raise RunError if the report or the command of the last night has failed."""
     if journal.begun is None:
         return
-    if "point" not in journal.begun.steps:
-        journal.folder.delete(run_name(journal.begun.number))
-    journal.end()
+    failed = "; ".join(journal.begun.failed.values())
+    raise RunError(
+        f"{done.sentence} The night is finished and its labels are kept, but this failed: {failed}; mend it: the next "
+        "call tries again, or goes on with new rows"
+    ) from journal.cause

@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 
 from bigsmic import pipeline
-from bigsmic.errors import RunError, RunMismatchError
+from bigsmic.errors import BigsmicError, RunError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
 from bigsmic.nightly.journal import Begun, Ended
 from bigsmic.numerics.selection import Selection, reservoir
+from bigsmic.report.rendering import first_line
 from bigsmic.result import Result
 from bigsmic.stages import update_log
-from bigsmic.store import Run, WorkFolder, is_local, open_source
+from bigsmic.store import Run, WorkFolder, WrittenFile, digest, is_local, open_source
 from bigsmic.types import Progress, StorageOptions
 from bigsmic.updates.drift import RECOMMENDED
+from bigsmic.version import __version__
 
 LATEST = "latest"
 RUNS = "runs"
@@ -103,9 +105,14 @@ def run_name(night: int) -> str:
     return f"{RUNS}/{night:06d}.zarr"
 
 
+def windows_name(rows_of: str) -> str:
+    """Archive of windows, within the folder, of rows of this identity."""
+    return f"{WINDOWS}{rows_of[:12]}.zarr"
+
+
 def rows_of(job: Job, folder: WorkFolder) -> str:
     """Location of the rows of a job."""
-    return job.archive if job.windows is None else folder.at(f"{WINDOWS}{job.rows_of[:12]}.zarr")
+    return job.archive if job.windows is None else folder.at(windows_name(job.rows_of))
 
 
 def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, progress: Progress) -> int:
@@ -202,15 +209,28 @@ def point(night: Night) -> Facts:
 
 
 def report(night: Night) -> Facts:
-    """Write the report on the run at which `latest` points."""
+    """Write the report on the run at which `latest` points, unless the last one shows the same."""
     if night.job.report is None or not night.run:
         return {}
+    result = Result.open(night.folder.at(run_name(night.run)))
+    shows = digest([result._context.run.id, sorted(result.names.items()), night.job.report, __version__])
+    options = night.resources.get("storage_options")
+    if shows == night.ended.report_shows and _is_there(night.ended.report, result._context.run.id, options):
+        return {"report": night.ended.report, "shows": shows}
     place = night.job.report.replace(NIGHT, f"{night.number:06d}")
     if is_local(place):
         with suppress(OSError):  # the report says it
             os.makedirs(os.path.dirname(place), exist_ok=True)
-    Result.open(night.folder.at(run_name(night.run))).report(place, overwrite=True)
-    return {"report": place}
+    result.report(place, overwrite=True, storage_options=options)
+    return {"report": place, "shows": shows}
+
+
+def _is_there(place: str, run: str, storage_options: StorageOptions) -> bool:
+    """Whether a report of the run is still at the place."""
+    with suppress(BigsmicError):
+        head = WrittenFile(place, storage_options).head()
+        return head is not None and head.startswith(first_line(run).encode())
+    return False
 
 
 def record(night: Night) -> Facts:
@@ -252,7 +272,8 @@ def tidy(night: Night) -> Facts:
     for name in old:
         folder.delete(f"{RUNS}/{name}")
     are_old = _run_rows_of(night) in ("", night.begun.rows_of)  # else they are those of the run that `latest` names
-    windows_there = [name for name in folder.names(".") if name.startswith(WINDOWS) and folder.at(name) != night.rows]
+    of_night = windows_name(night.begun.rows_of)
+    windows_there = [name for name in folder.names(".") if name.startswith(WINDOWS) and name != of_night]
     others = windows_there if are_old else []
     for name in others:
         folder.delete(name)
@@ -280,9 +301,9 @@ def after(night: Night) -> Facts:
     try:
         status = subprocess.run(command, env=os.environ | told, check=False).returncode
     except OSError as error:
-        raise RunError(f"after: {command[0]} cannot be run ({error}); the next call tries it again") from None
+        raise RunError(f"after: {command[0]} cannot be run ({error})") from None
     if status:
-        raise RunError(f"after: {command[0]} ended with {status}; mend it: the next call runs it again")
+        raise RunError(f"after: {command[0]} ended with {status}")
     return {"status": 0}
 
 
@@ -291,12 +312,14 @@ STEPS: dict[str, Callable[[Night], Facts]] = {
     "decide": decide,
     "fit": fit,
     "point": point,
-    "report": report,
     "record": record,
     "tidy": tidy,
+    "report": report,
     "after": after,
 }
 """The steps in order."""
+MAY_FAIL = frozenset(("report", "after"))
+"""Steps that tell others of a night, so that their failure must not hold back the next one."""
 
 
 def _run_rows_of(night: Night) -> str:
@@ -306,7 +329,7 @@ def _run_rows_of(night: Night) -> str:
 
 def ended_after(night: Night) -> Ended:
     """State after a night with all steps done."""
-    begun, fitted = night.begun, bool(night.refit)
+    begun, fitted, told = night.begun, bool(night.refit), night.noted("report")
     return Ended(
         nights=begun.number,
         rows=begun.rows,
@@ -316,6 +339,8 @@ def ended_after(night: Night) -> Ended:
         run_rows_of=_run_rows_of(night),
         fitted_night=begun.number if fitted else night.ended.fitted_night,
         fitted_rows=begun.rows if fitted else night.ended.fitted_rows,
+        report=told.get("report", night.ended.report),
+        report_shows=told.get("shows", night.ended.report_shows),
     )
 
 

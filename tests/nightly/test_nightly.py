@@ -222,14 +222,52 @@ def test_reports_and_the_command_after(tmp_path, machine):
     script = tmp_path / "after.sh"
     script.write_text('#!/bin/sh\necho "$BIGSMIC_NIGHT $BIGSMIC_REFIT $BIGSMIC_ROWS $BIGSMIC_REPORT" >> "$0.log"\n')
     script.chmod(0o755)
-    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = "{script}"')
-    nightly(file)
-    machine.night(30)
-    nightly(file)
-    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["000001.html", "000002.html"]
-    reports = [f"{tmp_path}/reports/{night}.html" for night in ("000001", "000002")]
+    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = "{script}"', refit="every = 2")
+    for _ in range(3):
+        nightly(file)
+        machine.night(30)
+    reports = [f"{tmp_path}/reports/{night}.html" for night in ("000001", "000003")]
     log = (tmp_path / "after.sh.log").read_text().splitlines()
-    assert log == [f"1 first 200 {reports[0]}", f"2  230 {reports[1]}"]
+    assert log == [f"1 first 200 {reports[0]}", f"2  230 {reports[0]}", f"3 every 260 {reports[1]}"]
+    assert sorted(map(str, (tmp_path / "reports").iterdir())) == reports
+
+
+def test_a_report_is_written_again_only_where_it_shows_something_else(tmp_path, machine):
+    machine.night(200)
+    file, place = job(tmp_path, top='report = "report.html"'), tmp_path / "report.html"
+
+    def night():
+        """Do a night; whether the report was written."""
+        before = place.stat().st_mtime_ns if place.exists() else 0
+        machine.night(20)
+        assert nightly(file).steps["report"]["report"] == str(place)
+        return place.stat().st_mtime_ns != before
+
+    assert [night(), night()] == [True, False]
+    Result.open(tmp_path / "nights" / "latest").set_names({0: "idle"})
+    assert [night(), night()] == [True, False]
+    assert "idle" in place.read_text()
+    place.unlink()
+    assert [night(), night()] == [True, False]
+    place.write_text("<!doctype html><!-- something else -->")
+    with pytest.raises(RunError, match=r"report\.html exists and is not a report"):
+        night()
+
+
+def test_a_command_that_fails_does_not_hold_back_new_rows(tmp_path, machine):
+    machine.night(200)
+    flag = tmp_path / "flag"
+    file = job(tmp_path, top=f'after = ["test", "-e", "{flag}"]')
+    for rows in (200, 250):
+        with pytest.raises(RunError, match=f"{rows} rows.* labels are kept, but this failed: after: test ended with 1"):
+            nightly(file)
+        assert len(Result.open(tmp_path / "nights" / "latest").archive_labels()) == rows
+        machine.night(50)
+    flag.touch()
+    assert (nightly(file).night, nightly(file).night) == (3, 0)
+    assert history(tmp_path / "nights").rows.tolist() == [200, 250, 300]
+    with pytest.raises(RunError, match="after: nowhere cannot be run"):
+        machine.night(10), nightly(job(tmp_path, top='after = "nowhere"'))
 
 
 def test_a_command_that_fails_is_run_again_and_nothing_else(tmp_path, machine, monkeypatch):
@@ -238,32 +276,59 @@ def test_a_command_that_fails_is_run_again_and_nothing_else(tmp_path, machine, m
     file = job(tmp_path, top=f'after = ["test", "-e", "{flag}"]')
     with pytest.raises(RunError, match="after: test ended with 1"):
         nightly(file)
-    flag.touch()
-    machine.night(50)
+    assert json.loads((tmp_path / "nights" / "journal.json").read_text())["begun"]["failed"] == {
+        "after": "after: test ended with 1"
+    }
     monkeypatch.setattr(steps.pipeline, "fit", None)
+    with pytest.raises(RunError, match="after: test ended with 1"):
+        nightly(file)
+    flag.touch()
     outcome = nightly(file)
     assert (outcome.night, outcome.resumed, outcome.rows) == (1, True, 200)
-    assert nightly(file).night == 2
-    with pytest.raises(RunError, match="after: nowhere cannot be run"):
-        machine.night(10), nightly(job(tmp_path, top='after = "nowhere"'))
+    assert nightly(file).night == 0
+    assert len(history(tmp_path / "nights")) == 1
 
 
-def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, machine, monkeypatch):
+def test_a_job_that_was_changed_after_its_command_failed_fits_again(tmp_path, machine):
+    machine.night(240)
+    with pytest.raises(RunError, match="after: false ended with 1"):
+        nightly(job(tmp_path, fit="c = 2\nvalleys = false", top='after = "false"'))
+    outcome = nightly(job(tmp_path, fit="c = 3"))
+    assert (outcome.night, outcome.steps["decide"]["refit"], outcome.steps["fit"]["clusters"]) == (2, "job", 3)
+
+
+def test_without_the_extra_for_reports_nothing_is_begun(tmp_path, machine, monkeypatch):
     machine.night(200)
-    file = job(tmp_path, top='report = "reports/{night}.html"')
-    with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "jinja2", None)
-        with pytest.raises(InputError, match="report"):
-            nightly(file)
-    assert not (tmp_path / "nights").exists(), "it was said before anything was done"
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match="report"):
+        nightly(job(tmp_path, top='report = "reports/{night}.html"'))
+    assert not (tmp_path / "nights").exists()
+
+
+def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, machine):
+    machine.night(200)
+    told = tmp_path / "told"
+    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = ["sh", "-c", "echo >> {told}"]')
     (tmp_path / "reports").touch()
     for _ in range(2):
-        with pytest.raises(RunError, match="which is not a directory"):
+        with pytest.raises(RunError, match=r"this failed: .*which is not a directory"):
             nightly(file)
     (tmp_path / "reports").unlink()
     outcome = nightly(file)
     assert (outcome.night, outcome.resumed, nightly(file).night) == (1, True, 0)
     assert (tmp_path / "reports" / "000001.html").exists()
+    assert told.read_text() == "\n", "the command was run once"
+
+
+def test_errors_of_a_report_that_nobody_foresaw_do_not_hold_back_new_rows(tmp_path, machine, monkeypatch):
+    machine.night(200)
+    monkeypatch.setattr(Result, "report", lambda self, *place, **options: 1 / 0)
+    file = job(tmp_path, top='report = "report.html"')
+    for rows in (200, 230):
+        with pytest.raises(RunError, match=f"{rows} rows.*failed: ZeroDivisionError: division by zero") as caught:
+            nightly(file)
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        machine.night(30)
 
 
 # -- cut short
@@ -317,8 +382,13 @@ def test_a_process_that_is_killed_is_gone_on_from(tmp_path, machine):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert (document["night"], document["resumed"], document["rows"]) == (1, True, 3000)
-    assert nightly(file).rows == 3500
+    earlier = document["earlier"]
+    assert (earlier["night"], earlier["resumed"], earlier["rows"]) == (1, True, 3000)
+    assert (document["night"], document["resumed"], document["rows"]) == (2, False, 3500)
+    assert document["steps"]["label"]["new"] == 500
+    assert document["sentence"].startswith("Night 1, which had been begun: 3,000 rows; ")
+    assert "Night 2: 3,500 rows; 500 of them new" in document["sentence"]
+    assert nightly(file).night == 0
 
 
 def test_rows_that_come_while_a_night_is_worked_on_are_the_next_ones(tmp_path, machine, monkeypatch):
@@ -360,6 +430,22 @@ def test_a_job_that_was_changed_while_its_night_was_cut_short_begins_anew(tmp_pa
     assert folder_of(tmp_path).names("runs") == ["000001.zarr"]
     outcome = nightly(job(tmp_path, fit="c = 3"))
     assert (outcome.night, outcome.resumed, outcome.steps["fit"]["clusters"]) == (1, False, 3)
+
+
+def test_a_job_that_was_changed_after_latest_was_pointed_keeps_that_night(tmp_path, machine, monkeypatch):
+    """Its run must not be fitted over, as `latest` names it; nor its windows deleted before there are others."""
+    machine.record(4000)
+    windows = '[windows]\nlength = 20\nfeatures = "summary"\n'
+    with monkeypatch.context() as patch:
+        patch.setitem(steps.STEPS, "record", _kill)
+        with pytest.raises(Killed):
+            nightly(job(tmp_path, text=windows, fit="c = 2"))
+    (old,) = (tmp_path / "nights").glob("windows-*")
+    outcome = nightly(job(tmp_path, text=windows.replace("20", "25"), fit="c = 2"))
+    assert (outcome.earlier.night, outcome.earlier.steps["tidy"]["deleted"]) == (1, [])
+    assert (outcome.night, outcome.steps["decide"]["refit"]) == (2, "job")
+    assert outcome.steps["tidy"]["deleted"] == [old.name]
+    assert history(tmp_path / "nights").run.tolist() == [1, 2]
 
 
 def _kill(night):
