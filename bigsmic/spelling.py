@@ -1,5 +1,7 @@
-"""Refusal of unknown options, with suggestions."""
+"""Names of options in messages: refusal of unknown ones, with suggestions, and other spellings than Python's."""
 
+import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -48,3 +50,35 @@ def refuse_unknown(
     told = ", ".join(f"{name}= ({hint})" if hint else f"{name}=" for name, hint in hints.items())
     listed = ", ".join(f"{name}=" for name in sorted(taken))
     raise OptionError(f"{what}: got unexpected option{'s' * (len(unknown) > 1)} {told}; it takes {listed}")
+
+
+def respelled(message: str, names: Mapping[str, str], leads: bool = True, equals: str = " ") -> str:
+    """Return a message with options spelled as they are given elsewhere, not as in Python.
+
+    Parameters
+    ----------
+    message : str
+    names : dict of str to str
+        Spellings by name.
+    leads : bool
+        Whether a name at the beginning of the message is that of an option.
+    equals : str
+        What stands between an option and its value.
+
+    Returns
+    -------
+    message : str
+
+    >>> respelled("length: got '1s'; give rate=25, or a step= in samples", {"rate": "windows.rate"}, equals=" = ")
+    "length: got '1s'; give windows.rate = 25, or a step= in samples"
+    """
+    any_name = "|".join(sorted(names, key=len, reverse=True))
+    only_names = "|".join(name for name in names if "_" in name)  # as the others are English words too
+    if leads:
+        message = re.sub(rf"\A({any_name})(?=: )", lambda found: names[found[1]], message)
+    start = rf"(?<![\w.'/-])({any_name})="
+    message = re.sub(rf"{start}(?=[\w'\"\[.-])", lambda found: f"{names[found[1]]}{equals}", message)
+    message = re.sub(rf"{start}(?![=\w])", lambda found: names[found[1]], message)
+    if not only_names:
+        return message
+    return re.sub(rf"(?<![\w.'/-])({only_names})(?![\w.'/-])", lambda found: names[found[1]], message)

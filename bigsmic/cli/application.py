@@ -61,7 +61,12 @@ OUTPUT = (
 )
 
 
-def command(panels: dict[str, Any], section: str | None = None) -> Callable[..., Any]:
+def command(
+    panels: dict[str, Any],
+    section: str | None = None,
+    translate: Callable[..., str] | None = None,
+    stopped: str = STOPPED,
+) -> Callable[..., Any]:
     """Register a function as a command with further options.
 
     Parameters
@@ -71,8 +76,13 @@ def command(panels: dict[str, Any], section: str | None = None) -> Callable[...,
         and the further options that the user gave.
     section : str, optional
         Panel of the help that lists the command; the first one by default.
+    translate : callable, optional
+        As of a Screen; by default, options are spelled as on the command line.
+    stopped : str
+        What a user who interrupts the command is told.
     """
     flags = [flag for panel in panels.values() for flag in panel]
+    translate = translate or (lambda message, leads: as_typed(message, flags, leads))
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def run(**values: Floats) -> None:
@@ -82,7 +92,7 @@ def command(panels: dict[str, Any], section: str | None = None) -> Callable[...,
             given = {flag.name: _converted(flag, value, method) for flag, value in typed.items() if value is not None}
             if any(flag.name == "storage_options" for flag in flags):
                 given = _with_storage_options(given)
-            with _screen(**shown, translate=lambda message, leads: as_typed(message, flags, leads)) as screen:
+            with _screen(**shown, translate=translate, stopped=stopped) as screen:
                 function(screen, **values, **given)
 
         added = [flag.parameter(name) for name, panel in {**panels, "Output": OUTPUT}.items() for flag in panel]
@@ -114,7 +124,7 @@ def _with_storage_options(given: Any) -> Any:
 
 
 @contextmanager
-def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) -> Iterator[Any]:
+def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str], stopped: str) -> Iterator[Any]:
     """Yield a screen, show an error on it, and exit with the code of the error."""
     from bigsmic.cli.console import Screen
 
@@ -126,7 +136,7 @@ def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) ->
     except (typer.Exit, BrokenPipeError):
         raise
     except KeyboardInterrupt as error:
-        screen.fail(error, STOPPED, INTERRUPTED)
+        screen.fail(error, stopped, INTERRUPTED)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), UNEXPECTED)

@@ -6,12 +6,17 @@ import typer
 
 from bigsmic.cli.application import command
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import STORAGE
+from bigsmic.cli.options import STORAGE, as_typed
+from bigsmic.nightly.wording import by_keys
 
 CHECK = Flag("check", bool, "Check the job file, and do nothing else.")
 
 
-@command({"Job": (CHECK,), "Rows": STORAGE})
+def _translated(message: str, leads: bool) -> str:
+    return as_typed(by_keys(message, leads), STORAGE, leads)
+
+
+@command({"Job": (CHECK,), "Rows": STORAGE}, translate=_translated, stopped="interrupted; the same command goes on")
 def nightly(screen: Any, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given: Any) -> None:
     """Do the steps of JOB that are due for a growing archive: label new rows, fit again, report, delete old runs."""
     from bigsmic.nightly import Job

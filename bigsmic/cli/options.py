@@ -6,7 +6,6 @@ heavy, so that ``--help`` is quick.
 
 import json
 import os
-import re
 from typing import Any, Literal
 
 import typer
@@ -14,6 +13,7 @@ import typer
 from bigsmic import registry
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.method_options import method_panels
+from bigsmic.spelling import respelled
 
 
 def _at_least_one(number: int) -> Any:
@@ -183,11 +183,4 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     >>> as_typed("n_threads: got 0; try n_threads=1, or set memory_limit", FIT["Resources"])
     '--threads: got 0; try --threads 1, or set --memory-limit'
     """
-    spelled = {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}
-    names = "|".join(sorted(spelled, key=len, reverse=True))
-    only_names = "|".join(name for name in spelled if "_" in name)  # as the others are English words too
-    if leads:
-        message = re.sub(rf"\A({names})(?=: )", lambda found: spelled[found[1]], message)
-    message = re.sub(rf"(?<![\w.'/-])({names})=(?=[\w'\"\[.-])", lambda found: f"{spelled[found[1]]} ", message)
-    message = re.sub(rf"(?<![\w.'/-])({names})=(?![=\w])", lambda found: spelled[found[1]], message)
-    return re.sub(rf"(?<![\w.'/-])({only_names})(?![\w.'/-])", lambda found: spelled[found[1]], message)
+    return respelled(message, {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}, leads)

@@ -209,7 +209,7 @@ def samples_in(name: str, value: Any, rate: float | None) -> int:
         return samples_in(name, int(value), rate)
     if rate is None:
         raise InputError(f"{name}: got {value!r} without a rate; give rate= or times=, or a number of samples")
-    exact = _seconds(name, value) * rate
+    exact = seconds_in(name, value) * rate
     found = round(exact)
     if found < 1 or not math.isclose(exact, found, rel_tol=1e-3):
         raise InputError(
@@ -218,7 +218,13 @@ def samples_in(name: str, value: Any, rate: float | None) -> int:
     return found
 
 
-def _seconds(name: str, text: str) -> float:
+def seconds_in(name: str, text: str) -> float:
+    """Seconds of a duration such as ``"10s"``.
+
+    Raises
+    ------
+    InputError
+    """
     import pandas as pd
 
     try:

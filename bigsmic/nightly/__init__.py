@@ -2,7 +2,7 @@
 
 :func:`nightly` does it for a job file. ``job`` is what the file may say, ``toml_file`` checks it line by line,
 ``journal`` is what a call leaves for the next one, ``steps`` are what a night is made of, ``night`` does them in order,
-and ``records`` has the table of all nights.
+``records`` has the table of all nights, and ``wording`` names keys of the job file in messages.
 """
 
 import lazy_loader

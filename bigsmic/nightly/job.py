@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from bigsmic import registry
 from bigsmic.errors import InputError
 from bigsmic.nightly import toml_file
 from bigsmic.nightly.toml_file import TOMLFile, integer, positive, switch, text, texts
+from bigsmic.nightly.wording import KEYS
 from bigsmic.store import absolute, digest
 from bigsmic.types import StrPath
 from bigsmic.validation import parse_bytes
@@ -138,7 +139,7 @@ class Job:
         InputError
             Anything that is wrong with it, with the line and what would do.
         """
-        file = TOMLFile.read(os.fspath(path))
+        file = TOMLFile.read(os.fspath(path), _elsewhere)
         top = file.values(None, _TOP | {name: lambda value: value for name in TABLES})
         missing = [name for name in ("archive", "folder") if name not in top]
         if missing:
@@ -146,6 +147,8 @@ class Job:
         windows = file.values("windows", _WINDOWS) if "windows" in top else None
         if windows is not None and "length" not in windows:
             raise file.refuse(("windows",), "has no length; write length = '10s', or a number of samples")
+        if windows is not None:
+            _check_windows(file, windows)
         fit = file.values("fit", _FIT, others=True)
         options = {name: value for name, value in file.tables.get("fit", {}).items() if name not in _FIT}
         base = os.path.dirname(os.path.abspath(file.path))
@@ -163,10 +166,15 @@ class Job:
         return made
 
     def _check_fit(self, file: TOMLFile) -> None:
-        try:
-            settings = registry.settings(self.method, self.c, self.options, tuple(registry.OF_EVERY_FIT))
-        except InputError as error:
-            raise file.refuse(_key_of(error, self.options), str(error)) from None
+        keys = ("method", "c", *self.options)
+        with file.blaming("fit", keys):
+            known = {*_FIT, *registry.options(self.method)}
+        unknown = [name for name in self.options if name not in known]
+        for name in unknown:
+            if hint := _elsewhere(name, known):
+                raise file.refuse(("fit", name), f"unknown key; {hint}")
+        with file.blaming("fit", unknown or keys):
+            settings = registry.settings(self.method, self.c, self.options)
         if settings.precomputed:
             raise file.refuse(("fit", "kernel"), "got a graph, which cannot have new rows; fit rows")
 
@@ -205,6 +213,19 @@ _REFIT: dict[str, toml_file.Check] = {
 }
 
 
+def _elsewhere(name: str, known: Collection[str]) -> str:
+    """What to write instead of a key that a table lacks, if it is one elsewhere in the file, or a name in Python."""
+    key = KEYS.get(name, name).rpartition(".")[2]
+    tables = {
+        "above the first table": _TOP,
+        "under [windows]": _WINDOWS,
+        "under [refit]": _REFIT,
+        "under [fit]": {*_FIT, *registry.options(registry.DEFAULT)},
+    }
+    place = next((place for place, keys in tables.items() if key in keys), "")
+    return f"write {key} {place}" if place and name not in known else ""
+
+
 def _refits(file: TOMLFile) -> Refits:
     found = Refits(**file.values("refit", _REFIT))
     if found.last and found.reservoir:
@@ -217,10 +238,19 @@ def _beside(base: str, location: str) -> str:
     return location if "://" in location else os.path.join(base, os.path.expanduser(location))
 
 
-def _key_of(error: InputError, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The key of [fit] that an error of settings begins with, or mentions."""
-    message = str(error)
-    for name in ("method", "c", *options):
-        if message.startswith(f"{name}:") or f" {name}=" in message:
-            return ("fit", name)
-    return ("fit",)
+def _check_windows(file: TOMLFile, windows: Mapping[str, Any]) -> None:
+    """Check what windows say by themselves; without a rate, durations in samples are known from the recordings."""
+    from bigsmic.features import definition as defining
+
+    rate, channels, samples = windows.get("rate"), windows.get("channels", ()), {}
+    with file.blaming("windows", tuple(windows)):
+        for name in ("length", "step"):
+            value = windows.get(name, 1)
+            if isinstance(value, str) and rate is None and "times" in windows:
+                defining.seconds_in(name, value)
+            else:
+                samples[name] = defining.samples_in(name, value, rate)
+        features = defining.as_features(windows.get("features", defining.DEFAULT))
+        names = defining.channel_names(channels, len(channels))
+        length = samples.get("length", max(defining.LEAST.values()))
+        defining.Definition(length, samples.get("step", 1), features, names, rate)

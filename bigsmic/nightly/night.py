@@ -9,6 +9,7 @@ from bigsmic.errors import InputError, PlanError, RunError, RunMismatchError
 from bigsmic.nightly.job import Job
 from bigsmic.nightly.journal import Begun, Journal
 from bigsmic.nightly.steps import MAY_FAIL, STEPS, Night, count_rows, ended_after, refuse_shrunk, run_name
+from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.store import WorkFolder
 from bigsmic.types import Progress, StorageOptions, StrPath
@@ -104,8 +105,7 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     job = job if isinstance(job, Job) else Job.read(job)
     if job.report is not None:
         needed()
-    folder = WorkFolder(job.folder)
-    with folder.locked():
+    with told_by_keys(), (folder := WorkFolder(job.folder)).locked():
         journal = Journal(folder)
         resources = {"storage_options": storage_options, "progress": progress}
         work = partial(_work, job, journal, resources)

@@ -21,6 +21,7 @@ from bigsmic.features import windows
 from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
 from bigsmic.nightly.journal import Begun, Ended
+from bigsmic.nightly.wording import told_by_keys
 from bigsmic.numerics.selection import Selection, reservoir
 from bigsmic.report.rendering import first_line
 from bigsmic.result import Result
@@ -221,7 +222,8 @@ def report(night: Night) -> Facts:
     if is_local(place):
         with suppress(OSError):  # the report says it
             os.makedirs(os.path.dirname(place), exist_ok=True)
-    result.report(place, overwrite=True, storage_options=options)
+    with told_by_keys({"out": "report"}):
+        result.report(place, overwrite=True, storage_options=options)
     return {"report": place, "shows": shows}
 
 

@@ -2,14 +2,18 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
 from bigsmic.errors import InputError
+from bigsmic.nightly.wording import by_keys
 
 Check = Callable[[Any], Any]
 """Converts a TOML value to that of a key; ValueError names valid values."""
+
+Elsewhere = Callable[[str, Collection[str]], str]
 
 _TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
@@ -22,6 +26,9 @@ class TOMLFile:
     ----------
     path : str
     text : str
+    elsewhere : callable, optional
+        ``elsewhere(name, known)`` returns what to write instead of a key that a table with other keys lacks; empty if
+        there is no such key in other tables either.
 
     Raises
     ------
@@ -29,19 +36,19 @@ class TOMLFile:
         The text is not valid TOML.
     """
 
-    def __init__(self, path: str, text: str) -> None:
-        self.path, self.text = path, text
+    def __init__(self, path: str, text: str, elsewhere: Elsewhere = lambda name, known: "") -> None:
+        self.path, self.text, self._elsewhere = path, text, elsewhere
         try:
             self.tables: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not valid TOML: {error}; see https://toml.io") from None
 
     @classmethod
-    def read(cls, path: str) -> "TOMLFile":
+    def read(cls, path: str, elsewhere: Elsewhere = lambda name, known: "") -> "TOMLFile":
         """Read a file."""
         try:
             with open(path, encoding="utf-8") as opened:
-                return cls(path, opened.read())
+                return cls(path, opened.read(), elsewhere)
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read ({error}); give a job file, see the guide") from None
 
@@ -52,8 +59,11 @@ class TOMLFile:
             if opened := _TABLE.match(text):
                 table = _plain(opened[1])
                 found = number if table == key[0] else found
-            elif (named := _KEY.match(text)) and _joined(table, _plain(named[1])) == ".".join(key):
-                return number
+            elif named := _KEY.match(text):
+                name = _joined(table, _plain(named[1]))
+                if name == ".".join(key):
+                    return number
+                found = number if name == key[0] else found  # a table in one line
         return found
 
     def refuse(self, key: tuple[str, ...], why: str) -> InputError:
@@ -92,8 +102,25 @@ class TOMLFile:
             if name in checks:
                 values[name] = self._checked((*lead, name), checks[name], value)
             elif not others:
-                raise self.refuse((*lead, name), f"unknown key; {_meant(name, checks)}")
+                raise self.refuse((*lead, name), f"unknown key; {self._meant(name, checks)}")
         return values
+
+    def _meant(self, name: str, known: Collection[str]) -> str:
+        similar = get_close_matches(name, list(known), n=1)
+        suggested = f"did you mean {similar[0]}?" if similar else f"use {', '.join(known)}"
+        return self._elsewhere(name, known) or suggested
+
+    @contextmanager
+    def blaming(self, table: str, names: Collection[str]) -> Iterator[None]:
+        """Refuse, with its line, the key of a table that an error of the ``with`` block names first."""
+        try:
+            yield
+        except InputError as error:
+            message = str(error)
+            found = [re.search(rf"(?:\A{name}(?=: )|(?<!\S){name}(?==))", message) for name in names]
+            first = min((match for match in found if match), key=lambda match: match.start(), default=None)
+            key = (table,) if first is None else (table, first[0])
+            raise self.refuse(key, by_keys(message.removeprefix(f"{key[-1]}: "))) from None
 
     def _checked(self, key: tuple[str, ...], check: Check, value: Any) -> Any:
         try:
@@ -108,11 +135,6 @@ def _plain(text: str) -> str:
 
 def _joined(table: str, key: str) -> str:
     return f"{table}.{key}" if table else key
-
-
-def _meant(name: str, known: Mapping[str, Any]) -> str:
-    similar = get_close_matches(name, list(known), n=1)
-    return f"did you mean {similar[0]}?" if similar else f"use {', '.join(known)}"
 
 
 # -- checks

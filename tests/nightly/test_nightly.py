@@ -10,24 +10,13 @@ import time
 import numpy as np
 import pytest
 import zarr
-from nights import Killed, Killer, Machine, finish, labels_of, written
+from nights import Killed, Killer, Machine, finish, job, labels_of
 
 from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError
 from bigsmic.nightly import Job, history, nightly, steps
 from bigsmic.store import WorkFolder
 from bigsmic.updates.drift import RECOMMENDED
-
-
-@pytest.fixture
-def machine(tmp_path):
-    return Machine(tmp_path / "machine.zarr", seed=0)
-
-
-def job(tmp_path, text="", fit="c = 3\nt = 5\nshrinkage = 0", refit="", top=""):
-    return written(
-        tmp_path, f'archive = "machine.zarr"\nfolder = "nights"\n{top}\n{text}[fit]\n{fit}\n[refit]\n{refit}\n'
-    )
 
 
 def folder_of(tmp_path):
@@ -214,123 +203,6 @@ def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
     assert folder.names("runs") == ["000003.zarr", "000004.zarr"]
 
 
-# -- report and command
-
-
-def test_reports_and_the_command_after(tmp_path, machine):
-    machine.night(200)
-    script = tmp_path / "after.sh"
-    script.write_text('#!/bin/sh\necho "$BIGSMIC_NIGHT $BIGSMIC_REFIT $BIGSMIC_ROWS $BIGSMIC_REPORT" >> "$0.log"\n')
-    script.chmod(0o755)
-    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = "{script}"', refit="every = 2")
-    for _ in range(3):
-        nightly(file)
-        machine.night(30)
-    reports = [f"{tmp_path}/reports/{night}.html" for night in ("000001", "000003")]
-    log = (tmp_path / "after.sh.log").read_text().splitlines()
-    assert log == [f"1 first 200 {reports[0]}", f"2  230 {reports[0]}", f"3 every 260 {reports[1]}"]
-    assert sorted(map(str, (tmp_path / "reports").iterdir())) == reports
-
-
-def test_a_report_is_written_again_only_where_it_shows_something_else(tmp_path, machine):
-    machine.night(200)
-    file, place = job(tmp_path, top='report = "report.html"'), tmp_path / "report.html"
-
-    def night():
-        """Do a night; whether the report was written."""
-        before = place.stat().st_mtime_ns if place.exists() else 0
-        machine.night(20)
-        assert nightly(file).steps["report"]["report"] == str(place)
-        return place.stat().st_mtime_ns != before
-
-    assert [night(), night()] == [True, False]
-    Result.open(tmp_path / "nights" / "latest").set_names({0: "idle"})
-    assert [night(), night()] == [True, False]
-    assert "idle" in place.read_text()
-    place.unlink()
-    assert [night(), night()] == [True, False]
-    place.write_text("<!doctype html><!-- something else -->")
-    with pytest.raises(RunError, match=r"report\.html exists and is not a report"):
-        night()
-
-
-def test_a_command_that_fails_does_not_hold_back_new_rows(tmp_path, machine):
-    machine.night(200)
-    flag = tmp_path / "flag"
-    file = job(tmp_path, top=f'after = ["test", "-e", "{flag}"]')
-    for rows in (200, 250):
-        with pytest.raises(RunError, match=f"{rows} rows.* labels are kept, but this failed: after: test ended with 1"):
-            nightly(file)
-        assert len(Result.open(tmp_path / "nights" / "latest").archive_labels()) == rows
-        machine.night(50)
-    flag.touch()
-    assert (nightly(file).night, nightly(file).night) == (3, 0)
-    assert history(tmp_path / "nights").rows.tolist() == [200, 250, 300]
-    with pytest.raises(RunError, match="after: nowhere cannot be run"):
-        machine.night(10), nightly(job(tmp_path, top='after = "nowhere"'))
-
-
-def test_a_command_that_fails_is_run_again_and_nothing_else(tmp_path, machine, monkeypatch):
-    machine.night(200)
-    flag = tmp_path / "flag"
-    file = job(tmp_path, top=f'after = ["test", "-e", "{flag}"]')
-    with pytest.raises(RunError, match="after: test ended with 1"):
-        nightly(file)
-    assert json.loads((tmp_path / "nights" / "journal.json").read_text())["begun"]["failed"] == {
-        "after": "after: test ended with 1"
-    }
-    monkeypatch.setattr(steps.pipeline, "fit", None)
-    with pytest.raises(RunError, match="after: test ended with 1"):
-        nightly(file)
-    flag.touch()
-    outcome = nightly(file)
-    assert (outcome.night, outcome.resumed, outcome.rows) == (1, True, 200)
-    assert nightly(file).night == 0
-    assert len(history(tmp_path / "nights")) == 1
-
-
-def test_a_job_that_was_changed_after_its_command_failed_fits_again(tmp_path, machine):
-    machine.night(240)
-    with pytest.raises(RunError, match="after: false ended with 1"):
-        nightly(job(tmp_path, fit="c = 2\nvalleys = false", top='after = "false"'))
-    outcome = nightly(job(tmp_path, fit="c = 3"))
-    assert (outcome.night, outcome.steps["decide"]["refit"], outcome.steps["fit"]["clusters"]) == (2, "job", 3)
-
-
-def test_without_the_extra_for_reports_nothing_is_begun(tmp_path, machine, monkeypatch):
-    machine.night(200)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(InputError, match="report"):
-        nightly(job(tmp_path, top='report = "reports/{night}.html"'))
-    assert not (tmp_path / "nights").exists()
-
-
-def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, machine):
-    machine.night(200)
-    told = tmp_path / "told"
-    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = ["sh", "-c", "echo >> {told}"]')
-    (tmp_path / "reports").touch()
-    for _ in range(2):
-        with pytest.raises(RunError, match=r"this failed: .*which is not a directory"):
-            nightly(file)
-    (tmp_path / "reports").unlink()
-    outcome = nightly(file)
-    assert (outcome.night, outcome.resumed, nightly(file).night) == (1, True, 0)
-    assert (tmp_path / "reports" / "000001.html").exists()
-    assert told.read_text() == "\n", "the command was run once"
-
-
-def test_errors_of_a_report_that_nobody_foresaw_do_not_hold_back_new_rows(tmp_path, machine, monkeypatch):
-    machine.night(200)
-    monkeypatch.setattr(Result, "report", lambda self, *place, **options: 1 / 0)
-    file = job(tmp_path, top='report = "report.html"')
-    for rows in (200, 230):
-        with pytest.raises(RunError, match=f"{rows} rows.*failed: ZeroDivisionError: division by zero") as caught:
-            nightly(file)
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
-        machine.night(30)
-
-
 # -- cut short
 
 
@@ -487,6 +359,17 @@ def test_archives_that_shrank_or_were_rewritten_are_refused(tmp_path, machine):
     assert Result.open(tmp_path / "nights" / "latest").labels.shape == (300,)
 
 
+def test_messages_name_keys_of_the_job_file(tmp_path, machine):
+    machine.record(4000)
+    windows = '[windows]\nlength = 20\nfeatures = "summary"\n'
+    nightly(job(tmp_path, text=windows, fit="c = 2"))
+    machine.array.resize((3000, 3))
+    with pytest.raises(RunMismatchError, match=r"3,000 samples, and had 4,000 .*; restore it, or give another folder$"):
+        nightly(job(tmp_path, text=windows, fit="c = 2"))
+    with pytest.raises(InputError, match=r"^windows\.channels: got \('x',\) for 3 channels"):
+        nightly(job(tmp_path, text=f"{windows}channels = ['x']\n"))
+
+
 def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
     machine.night(200)
     file = job(tmp_path)
@@ -498,7 +381,7 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
             nightly(file)
 
 
-def test_the_command_line(tmp_path, machine):
+def test_the_command_line(tmp_path, machine, monkeypatch):
     from typer.testing import CliRunner
 
     from bigsmic.cli import main
@@ -511,6 +394,18 @@ def test_the_command_line(tmp_path, machine):
     assert json.loads(done.stdout)["sentence"].startswith("Night 1: 200 rows; fitted (first), 3 clusters")
     again = CliRunner().invoke(main.app, ["nightly", str(file)])
     assert (again.exit_code, again.stdout) == (0, "Nothing to do: 200 rows, as before.\n")
+    few = job(tmp_path, fit="c = 900")
+    wrong = CliRunner().invoke(main.app, ["nightly", str(few)])
+    assert (wrong.exit_code, wrong.stderr.count("fit.c: got 900 clusters for 200 rows")) == (3, 1)
+    with monkeypatch.context() as patch:
+        patch.setitem(steps.STEPS, "label", _interrupt)
+        stopped = CliRunner().invoke(main.app, ["nightly", str(file)])
+    assert (stopped.exit_code, "interrupted; the same command goes on" in stopped.stderr) == (130, True)
+    file = job(tmp_path)
     file.write_text(file.read_text() + "memori = 3")
     wrong = CliRunner().invoke(main.app, ["nightly", str(file)])
     assert (wrong.exit_code, "line 10" in wrong.stderr) == (3, True)
+
+
+def _interrupt(night):
+    raise KeyboardInterrupt

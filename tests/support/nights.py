@@ -44,6 +44,13 @@ def written(folder, text):
     return folder / "job.toml"
 
 
+def job(folder, text="", fit="c = 3\nt = 5\nshrinkage = 0", refit="", top=""):
+    """A job file for the archive of a machine in the same folder."""
+    return written(
+        folder, f'archive = "machine.zarr"\nfolder = "nights"\n{top}\n{text}[fit]\n{fit}\n[refit]\n{refit}\n'
+    )
+
+
 def finish(file, killer=None):
     """Do what is due, again and again until no call is killed; how often one was."""
     kills = 0
