@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -172,14 +172,44 @@ def windows(  # noqa: PLR0913
     check_choice("verify", verify, ("some", "all"))
     share_arena()
     found = open_recordings(archive, component, times, storage_options=storage_options, missing_chunks=missing_chunks)
-    rate = _rate(found[0], defining.check_rate(rate))
-    length = defining.samples_in("length", length, rate)
-    step = length if step is None else defining.samples_in("step", step, rate)
-    names = defining.channel_names(channels, found[0].samples.shape[1])
-    definition = Definition(length, step, defining.as_features(features), names, rate)
-    run_options = RunOptions(out, storage_options, memory_limit, n_threads, progress, client, scheduler, engine)
-    call = _Call(definition, found, WindowGroup(out, _describe(definition, found), storage_options), run_options)
+    options = RunOptions(out, storage_options, memory_limit, n_threads, progress, client, scheduler, engine)
+    call = _Call.of(found, (length, step), {"features": features, "rate": rate, "channels": channels}, options)
     return call.run(check_all=verify == "all")
+
+
+def foresee(
+    archive: Any,
+    length: int | str,
+    step: int | str | None = None,
+    *,
+    component: str | None = None,
+    times: Any = None,
+    **options: Any,
+) -> tuple[int, int]:
+    """Check the arguments of :func:`windows` against the recordings and `out`; no samples are read, nothing is written.
+
+    Parameters
+    ----------
+    archive, length, step, component, times
+        As of :func:`windows`.
+    **options
+        Its `features`, `rate` and `channels`, and `out`, `storage_options`, `memory_limit` and `n_threads`.
+
+    Returns
+    -------
+    rows, columns : int
+        As the archive would have them.
+
+    Raises
+    ------
+    InputError, RunError, PlanError
+        As of :func:`windows`.
+    """
+    described: dict[str, Any] = {
+        name: options.pop(name) for name in ("features", "rate", "channels") if name in options
+    }
+    found = open_recordings(archive, component, times, storage_options=options.get("storage_options"))
+    return _Call.of(found, (length, step), described, RunOptions(**options)).foresee()
 
 
 def _rate(recording: Recording, rate: float | None) -> float | None:
@@ -206,8 +236,34 @@ class _Call:
     group: WindowGroup
     options: RunOptions
 
-    def run(self, check_all: bool) -> Windows:
+    @classmethod
+    def of(
+        cls, found: list[Recording], sizes: tuple[Any, Any], described: Mapping[str, Any], options: RunOptions
+    ) -> Self:
+        """The call for `sizes`, length and step, and features, rate and channels as in :func:`windows`."""
+        rate = _rate(found[0], defining.check_rate(described.get("rate")))
+        length = defining.samples_in("length", sizes[0], rate)
+        step = length if sizes[1] is None else defining.samples_in("step", sizes[1], rate)
+        features = defining.as_features(described.get("features", defining.DEFAULT))
+        names = defining.channel_names(described.get("channels"), found[0].samples.shape[1])
+        definition = Definition(length, step, features, names, rate)
+        assert options.out is not None
+        group = WindowGroup(options.out, _describe(definition, found), options.storage_options)
+        return cls(definition, found, group, options)
+
+    def foresee(self) -> tuple[int, int]:
+        """Numbers of rows and columns, if recordings, group and memory allow them."""
+        self._keep_off()
+        self.group.admit()
+        with self._engine() as opened:
+            self._plan(opened.resources)
+        return sum(self._n_windows(len(recording)) for recording in self.recordings), sum(self.definition.widths())
+
+    def _keep_off(self) -> None:
         self.group.keep_off([place for recording in self.recordings for place in recording.samples.places])
+
+    def run(self, check_all: bool) -> Windows:
+        self._keep_off()
         widths = self.definition.widths()
         columns = self.definition.columns(widths)
         fresh: dict[str, Any] = {

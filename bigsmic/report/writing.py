@@ -53,7 +53,7 @@ def write(
     refuse_unknown("report", {*options}, {*READING, *RUNNING, *Details.names()})
     needed()
     place = WrittenFile(path, storage_options)
-    _admit(place, result._context.run.id, overwrite)
+    admit(place, result._context.run.id, overwrite)
     context, reading, where = result._context, _taken(READING, options), _taken(RUNNING, options)
     details = Details.of((context.n, context.d), options, storage_options)
     subject = Subject.of(result, archive, {"storage_options": storage_options, **reading}, details)
@@ -90,8 +90,13 @@ def _clusters(result: Any) -> str:
     return "Undecided clusters" if result.settings.undecided else count(result.n_clusters, "cluster")
 
 
-def _admit(place: WrittenFile, run: str, overwrite: bool) -> None:
-    """Refuse to overwrite files that are not reports, and reports of other runs unless that was requested."""
+def admit(place: WrittenFile, run: str, overwrite: bool) -> None:
+    """Refuse to overwrite files that are not reports, and reports of other runs unless that was requested.
+
+    Raises
+    ------
+    RunError
+    """
     head = place.head()
     if head is None or head.startswith(first_line(run).encode()):
         return

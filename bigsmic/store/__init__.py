@@ -43,7 +43,7 @@ from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_ar
 from bigsmic.store.table import Table
 from bigsmic.store.temporary import temporary_folder, temporary_run
 from bigsmic.store.window_group import WindowGroup
-from bigsmic.store.work_folder import WorkFolder
+from bigsmic.store.work_folder import WorkFolder, refuse_unwritable
 from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
@@ -89,6 +89,7 @@ __all__ = [
     "open_source",
     "refuse_complex",
     "refuse_unreadable",
+    "refuse_unwritable",
     "remove_tree",
     "scrubbed",
     "select_rows",

@@ -221,7 +221,7 @@ def refuse_nested(address: str, what: str, options: Any = None) -> None:
     for folder in _above(address):
         kind = _kind(folder, options)
         if kind is not None:
-            raise RunError(f"{what} would lie within {kind} {shown(folder)}; give an out= outside of it")
+            raise RunError(f"{what} would lie within {kind} {shown(folder)}; give another out= outside of it")
 
 
 def _kind(address: str, options: Any) -> Any:

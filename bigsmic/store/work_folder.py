@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from bigsmic.errors import RunError
+from bigsmic.errors import RunError, StorageError
 from bigsmic.store.destinations import as_location, refuse_nested
 from bigsmic.store.lease import Lease
 from bigsmic.store.objects import LocalBytes, absolute, is_local, remove_tree, storage_errors
@@ -32,14 +32,25 @@ class WorkFolder:
     """
 
     def __init__(self, location: StrPath) -> None:
-        location = as_location(location, "folder")
-        self.path = absolute(location)
-        if not is_local(self.path):
-            raise RunError(f"folder: got {location}, a URL; give a local path, also for archives behind URLs")
-        refuse_nested(self.path, f"folder: {self.path}")
+        self.path = _admitted(location)
         with storage_errors(f"folder: making {self.path}"):
             os.makedirs(self.path, exist_ok=True)
         self._bytes = LocalBytes(self.path)
+
+    @staticmethod
+    def foresee(location: StrPath) -> str:
+        """Absolute path of a folder that can be created or written; nothing is created.
+
+        Raises
+        ------
+        RunError
+            As of the constructor.
+        StorageError
+            Something else is at the path, or there is no permission to write.
+        """
+        path = _admitted(location)
+        refuse_unwritable(path, "folder")
+        return path
 
     def at(self, *names: Any) -> Any:
         """Absolute path of a name in the folder."""
@@ -118,6 +129,36 @@ class WorkFolder:
         for name in os.listdir(self.path):
             if name.startswith(DELETED):
                 remove_tree(self.at(name))
+
+
+def _admitted(location: StrPath) -> str:
+    """Absolute path of what may become a folder for work."""
+    location = as_location(location, "folder")
+    path = absolute(location)
+    if not is_local(path):
+        raise RunError(f"folder: got {location}, a URL; give a local path, also for archives behind URLs")
+    refuse_nested(path, f"folder: {path}")
+    return path
+
+
+def refuse_unwritable(path: str, name: str) -> None:
+    """Raise StorageError unless a local folder can be written, or created and then written.
+
+    Parameters
+    ----------
+    path : str
+        Absolute.
+    name : str
+        Name of the folder in messages.
+    """
+    there = path
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there):
+        raise StorageError(f"{name}: {path} cannot be created, as {there} is not a directory; give another place")
+    if not os.access(there, os.W_OK | os.X_OK):
+        what = "written" if there == path else f"created in {there}"
+        raise StorageError(f"{name}: {path} cannot be {what}: no permission; allow it, or give another place")
 
 
 def _flush(path: str) -> None:

@@ -119,7 +119,7 @@ def test_a_run_may_be_a_new_member_of_an_archive(archive):
 
 def test_a_run_is_not_made_within_another_one(result):
     before = tree(result.location)
-    with pytest.raises(RunError, match=r"would lie within the run .*run.zarr; give an out= outside of it"):
+    with pytest.raises(RunError, match=r"would lie within the run .*run.zarr; give another out= outside of it"):
         fit(f"{result.location}/rows/other")
     assert tree(result.location) == before
 

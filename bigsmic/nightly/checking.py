@@ -1,0 +1,88 @@
+"""Check of a job before its first night: everything that can be known without reading its rows."""
+
+import os
+import shutil
+from typing import Any
+
+import numpy as np
+
+from bigsmic import pipeline
+from bigsmic.errors import InputError
+from bigsmic.features import foresee
+from bigsmic.nightly.job import NIGHT, Job
+from bigsmic.nightly.journal import Journal
+from bigsmic.nightly.steps import refuse_shrunk, run_name, windows_name
+from bigsmic.nightly.wording import told_by_keys
+from bigsmic.report.rendering import needed
+from bigsmic.report.writing import admit
+from bigsmic.store import WorkFolder, WrittenFile, is_local, open_source, refuse_unwritable
+from bigsmic.types import StorageOptions, StrPath
+
+
+def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
+    """Check a job file, its archive, its windows, memory for a fit, and the places that a night writes to.
+
+    Nothing is written, and no rows are read. Not checked are values of the rows, and room on the disk.
+
+    Parameters
+    ----------
+    job : str, Path or Job
+        The job file.
+    storage_options : dict, optional
+        For the file system behind the archive's URL; never written anywhere.
+
+    Returns
+    -------
+    rows : int
+        Of the archive, or windows of the recordings, at present.
+
+    Raises
+    ------
+    InputError, RunError, PlanError, StorageError
+        As of :func:`bigsmic.nightly.nightly`.
+    """
+    job = job if isinstance(job, Job) else Job.read(job)
+    with told_by_keys():
+        WorkFolder.foresee(job.folder)
+        folder = WorkFolder(job.folder) if os.path.isdir(job.folder) else None
+        rows = _check_rows(job, storage_options)
+        if folder is not None:
+            refuse_shrunk(job, Journal(folder).ended, rows)
+    if job.report is not None:
+        _check_report(job.report, storage_options)
+    if job.after and shutil.which(job.after[0]) is None:
+        raise InputError(f"after: {job.after[0]} is no program that can be run; give the path of one, or install it")
+    return rows
+
+
+def _check_rows(job: Job, storage_options: StorageOptions) -> int:
+    """Check the archive, the windows, and the memory for a fit of the present rows."""
+    limits: dict[str, Any] = {
+        "memory_limit": job.memory_limit,
+        "n_threads": job.threads,
+        "storage_options": storage_options,
+    }
+    data: Any = job.archive
+    component: dict[str, Any] = {"component": job.component}
+    if job.windows is None:
+        rows = int(open_source(job.archive, job.component, storage_options).shape[0])
+    else:
+        out = os.path.join(job.folder, windows_name(job.rows_of))
+        rows, columns = foresee(job.archive, **job.windows, **component, **limits, out=out)
+        data, component = np.broadcast_to(np.float32(0), (rows, columns)), {}  # of their shape, and without memory
+    taken = min(rows, job.refits.last or job.refits.reservoir or rows)
+    if taken:
+        out = os.path.join(job.folder, run_name(1))
+        pipeline.plan(data, job.c, method=job.method, n_rows=taken, out=out, **component, **limits, **job.options)
+    return rows
+
+
+def _check_report(report: str, storage_options: StorageOptions) -> None:
+    """Check that a report can be written, and would overwrite nothing but a report."""
+    needed()
+    place = report.replace(NIGHT, f"{0:06d}")
+    if is_local(place):
+        refuse_unwritable(os.path.dirname(place), "report")
+    if not is_local(place) or os.path.isdir(os.path.dirname(place)):
+        with told_by_keys({"out": "report"}):
+            admit(WrittenFile(place, storage_options), "", overwrite=True)
