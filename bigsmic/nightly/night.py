@@ -48,7 +48,7 @@ class Outcome:
         if not self.night:
             return f"Nothing to do: {self.rows:,} rows, as before."
         refit, fitted, found = (self.steps.get(name, {}) for name in ("decide", "fit", "label"))
-        begun = f"Night {self.night}{', which had been begun' if self.resumed else ''}: {self.rows:,} rows"
+        begun = f"Night {self.night}{', begun by an earlier call' if self.resumed else ''}: {self.rows:,} rows"
         parts = [f"{found['new']:,} of them new, {found['novel']:,} novel"] if found.get("new", -1) >= 0 else []
         parts += [f"fitted ({refit['refit']}), {_clusters(fitted)}"] if refit.get("refit") else ["no refit"]
         parts += [f"{len(self.steps['tidy']['deleted'])} old deleted"] if self.steps["tidy"]["deleted"] else []

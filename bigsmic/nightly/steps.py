@@ -35,6 +35,8 @@ LATEST = "latest"
 RUNS = "runs"
 WINDOWS = "windows-"
 RESERVOIR_SEED = 0
+STDERR = 2
+"""File descriptor for the output of the command after a night, as stdout is for the result."""
 
 Facts = dict[str, Any]
 
@@ -301,7 +303,7 @@ def after(night: Night) -> Facts:
         "BIGSMIC_ROWS": str(night.begun.rows),
     }
     try:
-        status = subprocess.run(command, env=os.environ | told, check=False).returncode
+        status = subprocess.run(command, env=os.environ | told, stdout=STDERR, check=False).returncode
     except OSError as error:
         raise RunError(f"after: {command[0]} cannot be run ({error})") from None
     if status:

@@ -258,7 +258,7 @@ def test_a_process_that_is_killed_is_gone_on_from(tmp_path, machine):
     assert (earlier["night"], earlier["resumed"], earlier["rows"]) == (1, True, 3000)
     assert (document["night"], document["resumed"], document["rows"]) == (2, False, 3500)
     assert document["steps"]["label"]["new"] == 500
-    assert document["sentence"].startswith("Night 1, which had been begun: 3,000 rows; ")
+    assert document["sentence"].startswith("Night 1, begun by an earlier call: 3,000 rows; ")
     assert "Night 2: 3,500 rows; 500 of them new" in document["sentence"]
     assert nightly(file).night == 0
 

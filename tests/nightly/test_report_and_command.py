@@ -48,6 +48,13 @@ def test_a_report_is_written_again_only_where_it_shows_something_else(tmp_path, 
         night()
 
 
+def test_the_output_of_the_command_leaves_stdout_to_the_result(tmp_path, machine, capfd):
+    machine.night(200)
+    nightly(job(tmp_path, top='after = "echo told"'))
+    written = capfd.readouterr()
+    assert (written.out, written.err.count("told\n")) == ("", 1)
+
+
 def test_a_command_that_fails_does_not_hold_back_new_rows(tmp_path, machine):
     machine.night(200)
     flag = tmp_path / "flag"
