@@ -171,7 +171,7 @@ class Job:
             known = {*_FIT, *registry.options(self.method)}
         unknown = [name for name in self.options if name not in known]
         for name in unknown:
-            if hint := _elsewhere(name, known):
+            if hint := _elsewhere(name, {*known, *registry.options(registry.DEFAULT)}):
                 raise file.refuse(("fit", name), f"unknown key; {hint}")
         with file.blaming("fit", unknown or keys):
             settings = registry.settings(self.method, self.c, self.options)

@@ -107,6 +107,7 @@ WRONG = {
     LEAST + "[fit]\nseed = 1\nc = 3\nsed = 3": r"line 6: fit.sed: .*unexpected option sed \(did you mean seed\?\)",
     LEAST + "[fit]\nt = 3\nk = 3": r"line 5: fit.k: .*the number of clusters is fit\.c\)",
     LEAST + "[fit]\nseed = 1\nlabels = 'x.npy'": "line 5: fit.labels: .*it is an option of method '3smic'",
+    LEAST + "[fit]\nmethod = 'rim'\nt = 3": "line 5: fit.t: rim: .*it is an option of method .*'smic'",
     LEAST + "[fit]\nseed = 1\nt = 0": "line 5: fit.t: got 0",
     LEAST + "fit = { c = 3, sed = 1 }": "line 3: fit.sed: ",
     LEAST + "[fit]\nc = 3\nthreads = 2": "line 5: fit.threads: unknown key; write threads above the first table",
