@@ -98,7 +98,4 @@ def _way_to_rows(stored: dict[str, Any], asked: dict[str, Any], source: Source) 
     first, last = selected["start"], selected["stop"]
     if not differing or not differing <= ROWS or not last <= archive.shape[0]:
         return ""
-    return (
-        f"; if the archive has grown since, rows=slice({first}, {last}), or --rows {first}:{last}, are the rows of "
-        "that run"
-    )
+    return f"; if it is a run of this archive, which may have grown, its rows are rows=slice({first}, {last})"

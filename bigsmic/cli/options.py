@@ -6,6 +6,7 @@ heavy, so that ``--help`` is quick.
 
 import json
 import os
+import re
 from typing import Any, Literal
 
 import typer
@@ -182,5 +183,11 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     'input: a group; name one with --component'
     >>> as_typed("n_threads: got 0; try n_threads=1, or set memory_limit", FIT["Resources"])
     '--threads: got 0; try --threads 1, or set --memory-limit'
+    >>> as_typed("rows: got 5; give a range such as rows=slice(1000, None)", ROWS)
+    '--rows: got 5; give a range such as --rows 1000:'
     """
-    return respelled(message, {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}, leads)
+    message = respelled(message, {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}, leads)
+    return _SLICE.sub(lambda found: ":".join(end.replace("None", "") for end in found.groups()), message)
+
+
+_SLICE = re.compile(r"\bslice\((-?\d+|None), (-?\d+|None)\)")
