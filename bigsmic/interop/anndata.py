@@ -64,7 +64,7 @@ def cluster(
     ------
     InputError
         There is no such representation or graph, it is sparse, `adata` is a view, or has something else under
-        `key_added`; and as in :func:`bigsmic.fit`.
+        `key_added`, which is no text or has a slash; and as in :func:`bigsmic.fit`.
 
     Warns
     -----
@@ -97,7 +97,7 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
     ------
     InputError
         The number of cells differs, their rows are in another order than in the fit, `adata` is a view, or has
-        something else under `key_added`.
+        something else under `key_added`, which is no text or has a slash.
 
     Warns
     -----
@@ -233,6 +233,8 @@ def _refuse(adata: Any, key: str) -> None:
     """Refuse objects in which a result cannot be set."""
     if not (hasattr(adata, "obsm") and hasattr(adata, "uns")):
         raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
+    if not isinstance(key, str) or not key or "/" in key:  # anndata writes files with such names that it cannot read
+        raise InputError(f"key_added: got {key!r}, which files of AnnData cannot have; give a text without '/'")
     if adata.is_view:
         raise InputError("adata: got a view of another AnnData; pass adata.copy()")
     taken = _columns_there(adata, key)

@@ -197,6 +197,10 @@ def test_places_that_are_no_store(tmp_path):
             {"key_added": "truth"},
             "key_added: got 'truth', but 'truth' exists and is not from this function; give another",
         ),
+        *(
+            ({"key_added": key}, f"key_added: got {key!r}, which files of AnnData cannot have; give a text without '/'")
+            for key in (None, 3, "", "my/cells")
+        ),
         ({"method": "nosuch"}, "nosuch"),
     ],
 )
