@@ -19,8 +19,8 @@ from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.store import open_group
 
-AFFINITIES = "connectivities"
-"""Suffix of the names of graphs in ``obsp`` with affinities; others have distances."""
+KINDS = {"connectivities": "kernel", "distances": "metric"}
+"""Option of a fit that takes a graph of ``obsp``, by the suffix of its name."""
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
 LOOKED_FOR = 16
@@ -50,7 +50,8 @@ def cluster(
         Key of ``obsm`` with the features of the cells, or ``"X"``.
     use_graph : str, optional
         Key of ``obsp``, instead of `use_rep`: ``"distances"``, the neighbours found by scanpy, or ``"connectivities"``,
-        its weights. A graph does not show the number of clusters: give `c`.
+        its weights, and names that end so. Graphs of other names need ``metric="precomputed"`` if they have distances,
+        or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters: give `c`.
     key_added : str
         Prefix of the names of results.
     **options
@@ -74,8 +75,8 @@ def cluster(
     if isinstance(adata, str | os.PathLike):
         return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
     _refuse(adata, key_added)
-    data, how = _chosen(adata, use_rep, use_graph)
-    result = fit(data, c, **how | options)
+    data = _rows(adata, use_rep) if use_graph is None else _graph(adata.obsp, use_graph)
+    result = fit(data, c, **_as_graph(use_graph, options))
     annotate(adata, result, key_added)
     return result
 
@@ -197,10 +198,8 @@ def _warn_of_open(result: Result) -> None:
 # -- input
 
 
-def _chosen(adata: Any, use_rep: str, use_graph: str | None) -> tuple[Any, dict[str, str]]:
-    """Rows or graph of an AnnData, and options of `fit` for them."""
-    if use_graph is not None:
-        return _member(adata.obsp, "obsp", use_graph, "scanpy.pp.neighbors(adata) makes 'distances'"), _taken(use_graph)
+def _rows(adata: Any, use_rep: str) -> Any:
+    """Dense rows of an AnnData."""
     graph = f"use_graph={use_rep!r} takes what obsp has" if use_rep in adata.obsp else None
     remedy = graph or "scanpy.pp.pca(adata) makes 'X_pca'"
     rows = adata.X if use_rep == "X" else _member(adata.obsm, "obsm", use_rep, remedy)
@@ -210,7 +209,11 @@ def _chosen(adata: Any, use_rep: str, use_graph: str | None) -> tuple[Any, dict[
             f"use_rep: {use_rep!r} is {kind}, of which no rows are read; scanpy.pp.pca(adata) makes dense rows of it: "
             "use_rep='X_pca'"
         )
-    return rows, {}
+    return rows
+
+
+def _graph(graphs: Any, use_graph: str) -> Any:
+    return _member(graphs, "obsp", use_graph, "scanpy.pp.neighbors(adata) makes 'distances'")
 
 
 def _member(members: Any, where: str, key: str, remedy: str) -> Any:
@@ -220,8 +223,17 @@ def _member(members: Any, where: str, key: str, remedy: str) -> Any:
     return members[key]
 
 
-def _taken(graph: str) -> dict[str, str]:
-    return {"kernel": "precomputed"} if graph.endswith(AFFINITIES) else {"metric": "precomputed"}
+def _as_graph(use_graph: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a fit, among them what the entries of a graph are: as given, or as its name says."""
+    if use_graph is None or "precomputed" in (options.get("metric"), options.get("kernel")):
+        return options
+    found = {option: "precomputed" for suffix, option in KINDS.items() if use_graph.endswith(suffix)}
+    if not found:
+        raise InputError(
+            f"use_graph: {use_graph!r} ends in neither 'distances' nor 'connectivities', so that the name does not say "
+            "what it has; give metric='precomputed' if distances, or kernel='precomputed' if affinities"
+        )
+    return found | options
 
 
 def _is_sparse(rows: Any) -> bool:
@@ -260,7 +272,7 @@ def _fit_stored(path: str, c: Any, which: tuple[str, str | None], options: dict[
         if use_graph is None:
             return fit(store, c, component=component, **options)
         graph = _stored_graph(store, use_graph)
-    return fit(graph, c, **_taken(use_graph) | options)
+    return fit(graph, c, **_as_graph(use_graph, options))
 
 
 @contextmanager
@@ -283,5 +295,4 @@ def _opened(path: str, is_hdf5: bool, storage_options: Any) -> Iterator[Any]:
 def _stored_graph(store: Any, key: str) -> Any:
     from anndata.io import read_elem
 
-    graphs = store.get("obsp", {})
-    return read_elem(_member(graphs, "obsp", key, "scanpy.pp.neighbors(adata) makes 'distances'"))
+    return read_elem(_graph(store.get("obsp", {}), key))

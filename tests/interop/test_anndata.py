@@ -101,6 +101,16 @@ def test_neighbours_that_scanpy_found_are_used(cells, graph):
     assert agrees(cells.obs["of_graph"], cells)
 
 
+def test_a_graph_of_another_name_is_what_the_options_say(cells):
+    cells.obsp["shared"] = cells.obsp["connectivities"]
+    by_name = cluster(cells, 3, use_graph="connectivities", n_threads=1)
+    stated = cluster(cells, 3, use_graph="shared", kernel="precomputed", n_threads=1)
+    assert stated.settings.identity() == by_name.settings.identity()
+    assert np.array_equal(stated.labels, by_name.labels)
+    with pytest.raises(InputError, match=r"'shared' ends in neither .* metric='precomputed' if distances, or kernel="):
+        cluster(cells, 3, use_graph="shared")
+
+
 def test_a_graph_without_a_number_says_what_to_try(cells):
     with pytest.warns(BigsmicWarning, match=r"A graph does not show .* give c=, or annotate\(adata, result.cut\(c\)\)"):
         result = cluster(cells, use_graph="distances", **BRIEF)
