@@ -72,6 +72,8 @@ def cluster(
     BigsmicWarning
         The cells show no number of clusters and none was given. Only ``uns`` is set, and the warning names the remedy.
     """
+    if "component" in options:
+        raise InputError(f"component: got {options['component']!r}; rows of an AnnData are named by use_rep='X_pca'")
     if isinstance(adata, str | os.PathLike):
         return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
     _refuse(adata, key_added)
@@ -200,9 +202,7 @@ def _warn_of_open(result: Result) -> None:
 
 def _rows(adata: Any, use_rep: str) -> Any:
     """Dense rows of an AnnData."""
-    graph = f"use_graph={use_rep!r} takes what obsp has" if use_rep in adata.obsp else None
-    remedy = graph or "scanpy.pp.pca(adata) makes 'X_pca'"
-    rows = adata.X if use_rep == "X" else _member(adata.obsm, "obsm", use_rep, remedy)
+    rows = adata.X if use_rep == "X" else _representation(adata.obsm, adata.obsp, use_rep)
     if rows is None or _is_sparse(rows):
         kind = "nothing" if rows is None else "a sparse matrix"
         raise InputError(
@@ -210,6 +210,11 @@ def _rows(adata: Any, use_rep: str) -> Any:
             "use_rep='X_pca'"
         )
     return rows
+
+
+def _representation(representations: Any, graphs: Any, use_rep: str) -> Any:
+    graph = f"use_graph={use_rep!r} takes what obsp has" if use_rep in graphs else None
+    return _member(representations, "obsm", use_rep, graph or "scanpy.pp.pca(adata) makes 'X_pca'")
 
 
 def _graph(graphs: Any, use_graph: str) -> Any:
@@ -266,11 +271,11 @@ def _fit_stored(path: str, c: Any, which: tuple[str, str | None], options: dict[
     use_rep, use_graph = which
     component = "X" if use_rep == "X" else f"obsm/{use_rep}"
     is_hdf5 = path.lower().endswith(HDF5)
-    if use_graph is None and not is_hdf5:
-        return fit(path, c, component=component, **options)
     with _opened(path, is_hdf5, options.get("storage_options")) as store:
         if use_graph is None:
-            return fit(store, c, component=component, **options)
+            if use_rep != "X":
+                _representation(store.get("obsm", {}), store.get("obsp", {}), use_rep)
+            return fit(store if is_hdf5 else path, c, component=component, **options)
         graph = _stored_graph(store, use_graph)
     return fit(graph, c, **_as_graph(use_graph, options))
 
@@ -284,6 +289,11 @@ def _opened(path: str, is_hdf5: bool, storage_options: Any) -> Iterator[Any]:
 
     try:
         file = h5py.File(path, "r")
+    except FileNotFoundError:
+        raise InputError(
+            f"adata: {path!r} does not exist; give the path of an .h5ad file on this machine, or the path or URL of an "
+            "AnnData in Zarr"
+        ) from None
     except OSError as error:
         raise InputError(
             f"adata: {path!r} could not be opened as HDF5 ({error}); give the path of an AnnData"

@@ -175,7 +175,8 @@ def test_graphs_of_stores(stores, cells, kind):
     [
         ("X", r"component='X' of .* is a sparse matrix, .* such as component='obsm/X_pca'"),
         ("frame", r"component='obsm/frame' of .* is a table; pass its columns as one array"),
-        ("X_umap", r"no component='obsm/X_umap'"),
+        ("X_umap", r"use_rep: got 'X_umap', obsm has \['X_pca', 'frame'\]; scanpy\.pp\.pca\(adata\) makes 'X_pca'"),
+        ("distances", r"use_rep: got 'distances', .*; use_graph='distances' takes what obsp has"),
     ],
 )
 def test_what_stores_have_that_is_no_array(stores, kind, rep, message):
@@ -188,7 +189,7 @@ def test_places_that_are_no_store(tmp_path):
     zarr.create_array(tmp_path / "array.zarr", data=np.zeros((9, 2)))
     for name, options, message in (
         ("cells.h5ad", {}, "could not be opened as HDF5"),
-        ("none.h5ad", {}, "could not be opened as HDF5"),
+        ("none.h5ad", {}, "none.h5ad' does not exist; give the path of an .h5ad file on this machine, or"),
         ("none.zarr", {}, "does not exist; give the path or URL"),
         ("array.zarr", {"use_graph": "distances"}, "is an array; give the path or URL of a group"),
     ):
@@ -220,6 +221,12 @@ def test_what_cannot_be_clustered_leaves_the_cells_as_they_were(cells, options, 
         cluster(cells, 3, **options)
     pd.testing.assert_frame_equal(cells.obs, before.obs)
     assert set(cells.uns) == set(before.uns)
+
+
+def test_a_component_is_named_as_a_representation(cells, stores):
+    for adata in (cells, stores["h5ad"], stores["zarr"]):
+        with pytest.raises(InputError, match=r"component: got 'obsm/X_pca'; .* named by use_rep='X_pca'"):
+            cluster(adata, 3, component="obsm/X_pca")
 
 
 def test_backed_sparse_counts_are_refused(stores):
