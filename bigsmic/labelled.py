@@ -10,13 +10,15 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.runtime.context import Context
-from bigsmic.stages import selected
+from bigsmic.stages import naming, selected
 from bigsmic.stages.rowwise_output import read_array
 
 CLUSTERS = "cluster"
 """Dimension of the columns of a posterior."""
 ROWS = "row"
 """Name of the dimension of rows, if they have none."""
+NAMES = "name"
+"""Coordinate of the clusters with the names that a user gave them; empty where one has none."""
 LAZY = ("agreement", "noise", "posterior")
 """Variables that are read when they are used; ``label`` is in memory, as ``Result.labels`` is."""
 
@@ -87,7 +89,10 @@ def dataset(context: Context, labels: Any, rows: RowCoordinates | None, attribut
     lazy = {name: _lazy(context, name) for name in LAZY if name in context.run.info("output", 0)}
     found = {name: ((dim, CLUSTERS)[: values.ndim], values) for name, values in ({"label": labels} | lazy).items()}
     made = xarray.Dataset(found, coords=coordinates, attrs=attributes)
-    return made.assign_coords({CLUSTERS: np.arange(made.sizes[CLUSTERS])})
+    made = made.assign_coords({CLUSTERS: np.arange(made.sizes[CLUSTERS])})
+    if names := naming.given(context):
+        made = made.assign_coords({NAMES: (CLUSTERS, [names.get(k, "") for k in range(made.sizes[CLUSTERS])])})
+    return made
 
 
 def _lazy(context: Context, name: str) -> Any:
@@ -105,7 +110,8 @@ def _admitted(rows: RowCoordinates, context: Context) -> RowCoordinates:
         raise InputError(
             f"to_xarray: got coordinates of {rows.n:,} rows, but the fit has {n:,}; give the rows of the fit"
         )
-    taken = sorted({"label", *LAZY, CLUSTERS} & {str(name) for name in (rows.dim, *rows.coordinates.coords)})
+    made = {"label", *LAZY, CLUSTERS, *([NAMES] if naming.given(context) else [])}
+    taken = sorted(made & {str(name) for name in (rows.dim, *rows.coordinates.coords)})
     if taken:
         raise InputError(
             f"to_xarray: the rows have coordinates {taken}, which are names of the result's variables; rename them, "

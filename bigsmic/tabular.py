@@ -88,7 +88,8 @@ class TabularViews:
         -------
         dataset : xarray.Dataset
             ``label``, and as far as the fit has them ``agreement``, ``noise``, and ``posterior`` with the dimension
-            ``cluster``: dask arrays, which are read when they are used. The dimension of the rows is that of the
+            ``cluster``: dask arrays, which are read when they are used. If clusters have names, ``cluster`` has them as
+            the coordinate ``name``, empty for clusters without. The dimension of the rows is that of the
             DataArray, or ``row``.
 
         Raises

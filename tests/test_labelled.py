@@ -136,6 +136,17 @@ def test_coordinates_that_are_called_as_a_variable_are_refused(rows, result):
         result.to_xarray(rows.rename(time="cluster"))
 
 
+def test_clusters_have_the_names_that_they_were_given(rows, result, tmp_path):
+    saved = result.save(tmp_path / "run.zarr").set_names({2: "idle"})
+    found = saved.to_xarray(rows)
+    assert found["name"].dims == ("cluster",)
+    assert found["name"].values.tolist() == ["", "", "idle", ""]
+    called = rows.assign_coords(name=("time", np.zeros(700)))
+    assert result.to_xarray(called)["name"].dims == ("time",)
+    with pytest.raises(InputError, match=r"coordinates \['name'\].*like=rows\.rename\(name='true_name'\)"):
+        saved.to_xarray(called)
+
+
 def test_other_rows_have_no_coordinates(blobs, tmp_path):
     zarr.create_array(tmp_path / "X.zarr", data=blobs[0])
     for data in (blobs[0], tmp_path / "X.zarr", dask.array.from_array(blobs[0])):

@@ -23,6 +23,7 @@ KINDS = {"connectivities": "kernel", "distances": "metric"}
 """Option of a fit that takes a graph of ``obsp``, by the suffix of its name."""
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
+NAME = "name"
 LOOKED_FOR = 16
 """Rows of the fit that are looked for among cells whose representations differ from it."""
 
@@ -43,7 +44,7 @@ def cluster(
     adata : AnnData, or path or URL of one
         An object, in memory or backed by a file, gets the result; see :func:`annotate`. A store given by its path,
         ``.h5ad`` or Zarr, is read in blocks and not written to; :func:`annotate` sets the result in an AnnData of the
-        same cells.
+        same cells. ``uns[key_added]`` also has the `use_rep` or `use_graph` of an object.
     c : int, None, or sequence of int
         As in :func:`bigsmic.fit`; None finds the number if the cells show it.
     use_rep : str
@@ -80,6 +81,7 @@ def cluster(
     data = _rows(adata, use_rep) if use_graph is None else _graph(adata.obsp, use_graph)
     result = fit(data, c, **_as_graph(use_graph, options))
     annotate(adata, result, key_added)
+    adata.uns[key_added] |= {"use_rep": use_rep} if use_graph is None else {"use_graph": use_graph}
     return result
 
 
@@ -90,9 +92,10 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
     ----------
     adata : AnnData
         ``obs[key]`` gets the labels as categories ``"0"``, ``"1"``, .., missing for cells in no cluster;
-        ``obs[key_agreement]`` and ``obs[key_noise]`` agreement and noise, if the fit has them; ``obsm[key_posterior]``
-        the posterior; ``uns[key]`` the ``n_clusters``, ``method``, ``settings`` as JSON, the ``run`` given by ``out=``,
-        and ``valleys``, the evidence for the number of clusters as a sentence. Earlier results are replaced.
+        ``obs[key_agreement]`` and ``obs[key_noise]`` agreement and noise, if the fit has them; ``obs[key_name]`` the
+        names of clusters, if they have some; ``obsm[key_posterior]`` the posterior; ``uns[key]`` the ``n_clusters``,
+        ``method``, ``settings`` as JSON, the ``run`` given by ``out=``, and ``valleys``, the evidence for the number of
+        clusters as a sentence. Earlier results are replaced.
     result : Result
     key_added : str
 
@@ -159,7 +162,7 @@ def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -
 
 def _columns_there(adata: Any, key: str) -> list[str]:
     """Existing columns of cells of these names, from an earlier result or another source."""
-    return [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
+    return [name for name in (key, *(f"{key}_{what}" for what in (*ONE_A_CELL, NAME))) if name in adata.obs]
 
 
 def _forget(adata: Any, key: str) -> None:
@@ -174,6 +177,8 @@ def _set_labels(adata: Any, result: Result, key: str) -> None:
     import pandas as pd
 
     adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.posterior.shape[1])])
+    if names := result.names:
+        adata.obs[f"{key}_{NAME}"] = pd.Categorical([names.get(k) for k in result.labels.tolist()])
     for what in ONE_A_CELL:
         if (values := getattr(result, what, None)) is not None:
             adata.obs[f"{key}_{what}"] = values

@@ -53,6 +53,7 @@ def test_results_are_where_scanpy_looks_for_them(cells, tmp_path):
     assert np.array_equal(cells.obsm["bigsmic_posterior"], np.asarray(result.posterior))
     assert agrees(result.labels, cells)
     facts = cells.uns["bigsmic"]
+    assert facts["use_rep"] == "X_pca"
     assert (facts["n_clusters"], facts["method"], facts["run"]) == (3, "smic", str(tmp_path / "run.zarr"))
     assert json.loads(facts["settings"])["t"] == [3, 5]
     assert facts["valleys"] == result.valleys.sentence
@@ -88,6 +89,19 @@ def test_cells_in_no_cluster_have_no_category(cells, rows):
     assert np.array_equal(far.obs["bigsmic_noise"], result.noise)
 
 
+def test_clusters_have_the_names_that_they_were_given(cells, tmp_path):
+    result = cluster(cells, 3, out=tmp_path / "run.zarr", **BRIEF).set_names({0: "B cell", 2: "B cell"})
+    assert "bigsmic_name" not in cells.obs
+    annotate(cells, result)
+    named = cells.obs["bigsmic_name"]
+    assert named.isna().tolist() == (result.labels == 1).tolist()
+    assert named.cat.categories.tolist() == ["B cell"]
+    read = anndata.read_h5ad(written(cells, tmp_path / "cells.h5ad"))
+    pd.testing.assert_frame_equal(read.obs, cells.obs)
+    annotate(cells, result.set_names({0: None, 2: None}))
+    assert "bigsmic_name" not in cells.obs
+
+
 @pytest.mark.parametrize("rep", ["X_pca", "frame"])
 def test_rows_may_be_an_array_or_a_table(cells, rep):
     assert agrees(cluster(cells, 3, use_rep=rep, method="mspc").labels, cells)
@@ -115,7 +129,7 @@ def test_a_graph_without_a_number_says_what_to_try(cells):
     with pytest.warns(BigsmicWarning, match=r"A graph does not show .* give c=, or annotate\(adata, result.cut\(c\)\)"):
         result = cluster(cells, use_graph="distances", **BRIEF)
     assert "bigsmic" not in cells.obs
-    assert set(cells.uns["bigsmic"]) == {"method", "settings"}
+    assert set(cells.uns["bigsmic"]) == {"method", "settings", "use_graph"}
     annotate(cells, result.cut(3))
     assert agrees(cells.obs["bigsmic"], cells)
 
