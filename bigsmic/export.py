@@ -86,6 +86,8 @@ class _Table:
 
     @classmethod
     def of(cls, context: Context, labels: Any, wanted: Sequence[str] | None) -> "_Table":
+        if isinstance(wanted, str):
+            raise InputError(f"columns: got {wanted!r}; give a list of names, such as columns=[{wanted!r}]")
         there = _columns(context, labels)
         names = list(dict.fromkeys(there if wanted is None else wanted))
         unknown = sorted(set(names) - set(there))
