@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 100
+DATES = ", such as pandas.DatetimeIndex(times).tz_localize(None)"
+REMEDIES = {"O": DATES, "U": DATES, "T": DATES, "m": ", such as seconds: times / numpy.timedelta64(1, 's')"}
+"""How to make times of what is none, by the kind of its dtype: dates in a time zone, or as words, and durations."""
 
 
 def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS, ax: "Axes | None" = None) -> "Axes":
@@ -42,7 +45,7 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     """
     check_integer("n_bins", n_bins, 1)
     labels, c = result.labels, result.n_clusters
-    at = np.arange(len(labels)) if times is None else _checked(times, len(labels))
+    at = np.arange(len(labels)) if times is None else checked_times(times, len(labels))
     edges, shares = shares_over(at, labels, c, n_bins)
     ax = axes_or_new(ax)
     shown = shares if (labels < 0).any() else shares[:-1]
@@ -87,12 +90,13 @@ def _edges(at: Any, n_bins: int) -> Any:
     return start + (np.ceil(steps).astype(np.int64) if is_date else steps)
 
 
-def _checked(times: Any, n: int) -> Any:
-    """A time for every row."""
+def checked_times(times: ArrayLike, n: int) -> Any:
+    """A finite number or a datetime64 for every row; InputError if they are anything else."""
     found = np.asarray(times)
     if found.shape != (n,) or found.dtype.kind not in "fiuM":
+        remedy = REMEDIES.get(found.dtype.kind, "") if found.shape == (n,) else ""
         raise InputError(
-            f"times: got {found.dtype} of shape {found.shape}; give a number or a time for each of {n:,} rows"
+            f"times: got {found.dtype} of shape {found.shape}; give a number or a time for each of {n:,} rows{remedy}"
         )
     bad = np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)
     if bad.any():

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.plots.times import checked_times
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import StorageOptions
 from bigsmic.validation import check_integer
@@ -62,7 +63,7 @@ class Details:
         if "columns_per_channel" in found:
             check_integer("columns_per_channel", found["columns_per_channel"], 1)
         if "times" in found:
-            found["times"] = _checked_times(read_array("times", found["times"], storage_options), n)
+            found["times"] = checked_times(read_array("times", found["times"], storage_options), n)
         if "map_rows" in found:
             check_integer("map_rows", found["map_rows"], 0)
             if found["map_rows"] > MOST_ROWS:
@@ -76,9 +77,3 @@ def _checked_names(names: Any, d: int) -> tuple[str, ...]:
     if len(names) != d:
         raise InputError(f"column_names: got {len(names):,} names for {d:,} columns; give one for each column")
     return tuple(str(name) for name in names)
-
-
-def _checked_times(times: Any, n: int) -> Any:
-    if times.shape != (n,):
-        raise InputError(f"times: got shape {times.shape} for {n:,} rows; give a number or a time for each row")
-    return times

@@ -5,6 +5,7 @@ import sys
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
@@ -339,6 +340,9 @@ def test_rows_in_no_cluster_have_an_area(fits, ax):
     ("times", "why"),
     [
         (np.arange(3), r"shape \(3,\); give a number or a time for each of 700 rows"),
+        (pd.date_range("2026-01-01", periods=700, tz="Europe/Berlin"), r"DatetimeIndex\(times\)\.tz_localize\(None\)$"),
+        (np.full(700, "2026-01-01"), r"such as pandas\.DatetimeIndex\(times\)\.tz_localize\(None\)$"),
+        (np.arange(700).astype("m8[ms]"), r"such as seconds: times / numpy\.timedelta64\(1, 's'\)$"),
         (np.where(np.arange(700) == 9, np.nan, 1.0), "row 9 has no time"),
         (np.where(np.arange(700) == 8, np.datetime64("nat"), np.datetime64("2026-01-01")), "row 8 has no time"),
     ],

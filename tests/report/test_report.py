@@ -652,8 +652,14 @@ def test_times_are_read_from_a_file(results, tmp_path):
     done = CliRunner().invoke(app, ["report", results("mspc").location, *options])
     assert done.exit_code == 0
     assert "timeline" in Page(tmp_path / "report.html").sections
-    with pytest.raises(InputError, match=r"times: got shape \(3,\) for 700 rows; give a number or a time for each row"):
+    with pytest.raises(InputError, match=r"times: got .* of shape \(3,\); give a number or a time for each of 700"):
         results("mspc").report(tmp_path / "report.html", times=[1, 2, 3])
+
+
+def test_times_are_refused_before_anything_is_computed(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("bigsmic.report.writing.BEFORE", None)  # the first sections of a report
+    with pytest.raises(InputError, match=r"times: got <U10 .* such as pandas\.DatetimeIndex"):
+        results("mspc").report(tmp_path / "report.html", times=np.full(700, "2026-01-01"))
 
 
 def test_a_report_loads_no_pyplot(results, tmp_path):
