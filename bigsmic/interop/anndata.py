@@ -78,6 +78,10 @@ def cluster(
     if isinstance(adata, str | os.PathLike):
         return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
     _refuse(adata, key_added)
+    if options.get("rows") is not None:
+        raise InputError(
+            f"rows: got {options['rows']!r}, but every cell gets a label; give the cells themselves, adata[rows].copy()"
+        )
     data = _rows(adata, use_rep) if use_graph is None else _graph(adata.obsp, use_graph)
     result = fit(data, c, **_as_graph(use_graph, options))
     annotate(adata, result, key_added)
@@ -139,11 +143,12 @@ def _refuse_reordered(adata: Any, result: Result) -> None:
     except RunError:  # an unpickled result has what predictions need
         return
     for rep in _representations(adata, (context.n, context.d), drawn.dtype):
-        moved = np.flatnonzero((rep[numbers] != drawn).any(axis=1))
+        sought = drawn.astype(rep.dtype, copy=False)
+        moved = np.flatnonzero((rep[numbers] != sought).any(axis=1))
         if not len(moved):
             return
         for i in moved[:LOOKED_FOR]:
-            places = np.flatnonzero((rep == drawn[i]).all(axis=1))
+            places = np.flatnonzero((rep == sought[i]).all(axis=1))
             if len(places):
                 raise InputError(
                     f"adata: cell {places[0]:,} has the row of cell {numbers[i]:,} of the fit, so the cells are in "
@@ -152,12 +157,14 @@ def _refuse_reordered(adata: Any, result: Result) -> None:
 
 
 def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Any]:
-    """Dense representations of the cells that have this shape and dtype."""
-    for rep in (*adata.obsm.values(), adata.X):
+    """Dense representations of this shape; floating-point ones have no more digits than this dtype."""
+    for rep in (*adata.obsm.values(), adata.X, *adata.layers.values()):
         if getattr(rep, "shape", None) == shape and not _is_sparse(rep):
             array = np.asarray(rep)
             if array.dtype == dtype:
                 yield array
+            elif array.dtype.kind == dtype.kind == "f":
+                yield array.astype(min(array.dtype, dtype, key=lambda kind: kind.itemsize), copy=False)
 
 
 def _columns_there(adata: Any, key: str) -> list[str]:

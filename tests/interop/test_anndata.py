@@ -286,3 +286,26 @@ def test_cells_in_another_order_are_refused(cells, tmp_path):
     annotate(moved, result, "again")
     annotate(cells, pickle.loads(pickle.dumps(bigsmic.fit(cells.obsm["X_pca"], 3, **BRIEF))), "again")
     assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])
+
+
+@pytest.mark.parametrize("fitted", ["f4", "f8"])
+@pytest.mark.parametrize("place", ["X", "layers"])
+def test_the_order_is_that_of_numbers_with_more_or_fewer_digits(rows, place, fitted):
+    """Digits that one of them lacks say nothing about the order."""
+    exact = rows.astype("f8") + 1e-12
+    result = bigsmic.fit(exact.astype(fitted), 3, method="mspc")
+
+    def of(numbers):
+        return anndata.AnnData(numbers) if place == "X" else anndata.AnnData(0 * numbers, layers={"scaled": numbers})
+
+    kept = exact.astype("f4" if fitted == "f8" else "f8")
+    annotate(ordered := of(kept), result)
+    assert np.array_equal(ordered.obs["bigsmic"].cat.codes, result.labels)
+    with pytest.raises(InputError, match="so the cells are in another order; give them in that of the fit"):
+        annotate(of(kept[::-1].copy()), result)
+
+
+def test_a_part_of_the_cells_is_refused_before_it_is_fitted(cells, monkeypatch):
+    monkeypatch.setattr("bigsmic.interop.anndata.fit", None)
+    with pytest.raises(InputError, match=r"rows: got slice\(0, 200.* every cell gets a label; .*adata\[rows\]\.copy"):
+        cluster(cells, 3, rows=slice(0, 200))
