@@ -95,8 +95,9 @@ def _check_color(result: Any, color: Any) -> None:
     elif color is not None:
         found = np.asarray(color)
         if found.shape != (n,) or found.dtype.kind not in "fiub":
+            remedy = ", such as pandas.factorize(color)[0]" if found.shape == (n,) else ""
             raise InputError(
-                f"color: got {found.dtype} of shape {found.shape}; give a number for each of the {n:,} rows"
+                f"color: got {found.dtype} of shape {found.shape}; give a number for each of the {n:,} rows{remedy}"
             )
 
 

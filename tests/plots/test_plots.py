@@ -160,7 +160,11 @@ def test_a_fit_without_labels_has_a_grey_map(fits, ax):
 
 @pytest.mark.parametrize(
     ("color", "why"),
-    [("size", "use 'cluster', 'agreement', 'posterior'"), (np.arange(9), r"shape \(9,\); give a number for each")],
+    [
+        ("size", "use 'cluster', 'agreement', 'posterior'"),
+        (np.arange(9), r"shape \(9,\); give a number for each of the 700 rows$"),
+        (np.full(700, "T cell"), r"give a number for each of the 700 rows, such as pandas\.factorize\(color\)\[0\]$"),
+    ],
 )
 def test_colors_that_there_are_not_are_refused(fits, ax, color, why):
     with pytest.raises(InputError, match=why):
