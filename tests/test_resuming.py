@@ -55,9 +55,7 @@ def test_of_an_archive_that_has_grown_the_first_rows_are_those_of_a_run(grown, t
     result = bigsmic.fit(then, 4, out=tmp_path / "run", **BRIEF)
     assert bigsmic.fit(now, 4, out=tmp_path / "run", rows=slice(600), **BRIEF)._run.id == result._run.id
     np.testing.assert_array_equal(result.profiles(now).mean, result.profiles(then).mean)
-    with pytest.raises(
-        RunMismatchError, match=r"a run of this archive, .* its rows are rows=slice\(0, 600\)$"
-    ):
+    with pytest.raises(RunMismatchError, match=r"a run of this archive, .* its rows are rows=slice\(0, 600\)$"):
         bigsmic.fit(now, 4, out=tmp_path / "run", **BRIEF)
 
 
