@@ -242,7 +242,8 @@ def _member(members: Any, where: str, key: str, remedy: str) -> Any:
 
 def _as_graph(use_graph: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Options of a fit, among them what the entries of a graph are: as given, or as its name says."""
-    if use_graph is None or "precomputed" in (options.get("metric"), options.get("kernel")):
+    given = [options.get(option) for option in KINDS.values()]
+    if use_graph is None or any(isinstance(one, str) and one == "precomputed" for one in given):
         return options
     found = {option: "precomputed" for suffix, option in KINDS.items() if use_graph.endswith(suffix)}
     if not found:

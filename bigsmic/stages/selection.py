@@ -62,13 +62,13 @@ def _estimates(
     job: Job, chosen: Sequence[int], sweeps: Sequence[LSMIDesign], labels: Integers, drawn: Integers | None
 ) -> list[LSMIScore]:
     """Scores of some of the scored labelings, each with the width and the ridge of least cross-validated loss."""
-    parts = []
+    own, parts = labels[chosen], []
     for sweep in sweeps:
         task = partial(_sums, drawn=drawn, design=sweep, chosen=chosen)
         sums = job.sum_blocks("scores", job.context.blocks, task)
-        first = first_equal(sums, labels[chosen])
+        first = first_equal(sums, own)
         distinct = np.unique(first).tolist()
-        found = job.map_here(partial(_score_one, sums=sums, labels=labels[chosen], design=sweep), distinct)
+        found = job.map_here(partial(_score_one, sums=sums, labels=own, design=sweep), distinct)
         of = dict(zip(distinct, found, strict=True))
         parts.append([of[b] for b in first.tolist()])
     return [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]

@@ -173,6 +173,8 @@ class SelectedSource(Shared, Source):
 
     def read(self, lo: int, hi: int) -> Any:
         """Return the selected rows ``lo:hi``, counted among the selected ones."""
+        if self.selection.packed is None:
+            return self.source.read(self.selection.start + lo, self.selection.start + hi)
         numbers = self.selection.numbers(lo, hi)
         parts = [self.source.read(span.lo, span.hi)[span.taken] for span in spans(numbers, max(hi - lo, 1))]
         return np.ascontiguousarray(np.concatenate(parts))
