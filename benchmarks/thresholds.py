@@ -40,7 +40,7 @@ CONSTANTS = {
     density_valley: ("BANDWIDTH",),
     stage: ("COLLAPSED",),
     blobs: ("LARGEST", "CRUMB", "CLUMPED"),
-    noise: ("THRESHOLD", "SPARSE", "LEAST_OF_SCORES"),
+    noise: ("THRESHOLD", "SPARSE", "LEAST_OF_SCORES", "BIN", "WINDOW", "CERTAIN", "WITHOUT_ANY", "DEPTH"),
 }
 
 
@@ -133,8 +133,10 @@ def figures(fitted, trees):
     labels = _consensus(fitted, trees, k)
     found = {"n_clusters": k, "true": int(truth.max()) + 1, "answer": k > 1 and not _is_clumped(fitted, labels)}
     found["ari"] = float(ari(truth[in_cluster], labels[in_cluster]))
-    spacing, _ = noise.spacing(fitted.log_sigma, labels, int(labels.max()) + 1, np.ones(len(labels), bool))
-    is_noise = noise.is_noise(noise.scores(fitted.log_sigma, labels, noise.for_scores(spacing)))
+    counts = np.bincount(labels)
+    spacing, _ = noise.spacing(fitted.log_sigma, labels, len(counts), np.ones(len(labels), bool))
+    measure = noise.for_scores(spacing, noise.gap(fitted.log_sigma, labels, counts))
+    is_noise = noise.is_noise(noise.scores(fitted.log_sigma, labels, measure))
     if in_cluster.all():
         return found | {"alarms": float(is_noise.mean())}
     right = np.count_nonzero(is_noise & ~in_cluster)

@@ -36,8 +36,10 @@ def _find_spacing(job: Job, block: int) -> None:
     context = job.context
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
-    of_clusters, of_all = spacing(job, SPACING, counts, _labels, _over_all_columns)
-    arrays = noise.for_scores(of_clusters)._asdict() | {"all": np.array(of_all)}
+    log_sigma, labels, in_common = _samples(job, SPACING, counts, _labels, _over_all_columns)
+    of_clusters, of_all = noise.spacing(log_sigma, labels, len(counts), in_common)
+    gap = noise.gap(log_sigma, labels, counts)
+    arrays = noise.for_scores(of_clusters, gap)._asdict() | {"all": np.array(of_all)}
     job.run.write(SPACING, block, arrays)
 
 
@@ -70,10 +72,22 @@ def spacing(
     -------
     of_clusters, of_all : Spacing
     """
+    log_sigma, labels, in_common = _samples(job, stage, counts, read, measure)
+    return noise.spacing(log_sigma, labels, len(counts), in_common)
+
+
+def _samples(
+    job: Job,
+    stage: str,
+    counts: NDArray[Any],
+    read: Callable[[Context, int], Integers],
+    measure: Callable[[Context, int], Floats],
+) -> tuple[Floats, Integers, NDArray[np.bool_]]:
+    """Log distances, labels and mask of the common sample of the rows that were drawn in all blocks."""
     sample = partial(_sample, stage=stage, counts=counts, read=read, measure=measure)
     parts = job.map_blocks(stage, job.context.blocks, sample)
     log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return noise.spacing(log_sigma, labels, len(counts), in_common)
+    return log_sigma, labels, in_common
 
 
 def _sample(

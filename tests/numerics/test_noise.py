@@ -118,3 +118,93 @@ def test_distances_are_some_spreads_above_the_centre_and_rows_beyond_four_are_no
     assert noise.share(sigma) < 0.001
     sigma[:1000] *= 8
     assert 0.04 < noise.share(sigma) <= 0.05
+
+
+def in_planes(n_noise, n_rows=800, n_clusters=4, seed=0):
+    """Log distances of Gaussian clusters in a plane, whose density falls outwards, with noise of one density.
+
+    Clusters are 1, 2, ... times as wide, so that each has another distance.
+    """
+    rng = np.random.default_rng(seed)
+    of_rows = rng.exponential(0.5, (n_clusters, n_rows)) + rng.normal(0, 0.15, (n_clusters, n_rows))
+    of_rows += np.log(1 + np.arange(n_clusters))[:, None] / 2
+    labels = np.r_[np.repeat(np.arange(n_clusters), n_rows), rng.integers(0, n_clusters, n_noise)]
+    return np.r_[of_rows.ravel(), rng.normal(3.2, 0.16, n_noise)], labels
+
+
+def found_among(log_sigma, labels, counts=None):
+    found, _ = spacing(log_sigma, labels, labels.max() + 1)
+    gap = noise.gap(log_sigma, labels, np.bincount(labels) if counts is None else counts)
+    return gap, noise.is_noise(noise.scores(log_sigma, labels, noise.for_scores(found, gap)))
+
+
+def test_noise_that_makes_spreads_wide_is_found_beyond_the_gap():
+    log_sigma, labels = in_planes(1000)
+    is_true = np.arange(len(labels)) >= 3200
+    found, _ = spacing(log_sigma, labels, 4)
+    assert noise.is_noise(noise.scores(log_sigma, labels, noise.for_scores(found)))[is_true].mean() < 0.5
+    gap, is_noise = found_among(log_sigma, labels)
+    assert 2 < gap < 3
+    assert is_noise[is_true].mean() > 0.98
+    assert is_noise[~is_true].mean() < 0.02
+
+
+def test_without_noise_there_is_no_gap():
+    for seed in range(20):
+        assert found_among(*in_planes(0, seed=seed))[0] == np.inf
+
+
+def test_a_gap_in_one_cluster_is_not_between_clusters_and_noise():
+    """Such as two clusters, one dense and one sparse, that have one label."""
+    log_sigma, labels = in_planes(0)
+    sparse = np.random.default_rng(1).normal(3.2, 0.16, 300)
+    assert found_among(np.r_[log_sigma, sparse], np.r_[labels, np.zeros(300, int)])[0] == np.inf
+    alone = np.r_[log_sigma[labels == 0], sparse]
+    assert 2 < found_among(alone, np.zeros(len(alone), int))[0] < 3
+
+
+def test_a_sparse_cluster_of_its_own_is_no_noise():
+    log_sigma, labels = in_planes(0)
+    gap, is_noise = found_among(np.r_[log_sigma, in_planes(0)[0][:800] + 2], np.r_[labels, np.full(800, 4)])
+    assert gap == np.inf
+    assert is_noise[-800:].mean() < 0.05
+
+
+def test_a_cluster_beyond_the_gap_is_noise():
+    log_sigma, labels = in_planes(1000)
+    more = np.random.default_rng(1).normal(3.2, 0.16, 600)
+    _, is_noise = found_among(np.r_[log_sigma, more], np.r_[labels, np.full(600, 4)])
+    assert is_noise[-600:].mean() > 0.98
+
+
+def test_the_gap_moves_with_the_unit_of_the_rows():
+    log_sigma, labels = in_planes(1000)
+    counts = np.bincount(labels)
+    at = noise.gap(log_sigma, labels, counts)
+    assert noise.gap(log_sigma + np.log(1e3), labels, counts) == pytest.approx(at + np.log(1e3), abs=noise.BIN)
+
+
+def test_sampled_rows_count_for_those_that_they_were_drawn_from():
+    """A tenth of a cluster's rows shows the gap as all do, though they are less evidence."""
+    log_sigma, labels = in_planes(4000, n_rows=8000)
+    drawn = (labels != 1) | (np.arange(len(labels)) % 10 == 0)
+    whole, tenth = (noise.gap(log_sigma[of], labels[of], np.bincount(labels)) for of in (slice(None), drawn))
+    assert tenth == pytest.approx(whole, abs=0.3)
+    few = np.random.default_rng(0).permutation(len(labels))[:150]
+    assert noise.gap(log_sigma[few], labels[few], np.bincount(labels)) == np.inf
+
+
+def test_distances_of_few_values_have_no_gap():
+    """Rows of integers have distances of 1, the square root of 2, and so on, and nothing between."""
+    distances = np.sqrt(np.random.default_rng(0).choice([1.0, 2.0, 4.0, 5.0, 9.0], 6000, p=[0.4, 0.3, 0.15, 0.1, 0.05]))
+    labels = np.arange(6000) % 3
+    assert noise.gap(noise.log_distance(distances), labels, np.bincount(labels)) == np.inf
+
+
+def test_nothing_is_known_of_copies():
+    labels = np.repeat([0, 1], 10)
+    assert noise.gap(np.full(20, -np.inf), labels, np.array([10, 10])) == np.inf
+    unknown = Spacing(np.full(2, np.inf), np.ones(2))
+    for limit in (np.inf, 1.0):
+        scored = noise.for_scores(unknown, limit)
+        assert not noise.scores(np.array([50.0]), np.array([1]), scored).any()

@@ -21,6 +21,12 @@ LEAST_OF_SCORES = 0.2
 """Least spread by which rows are scored, so that noise is at least exp(.8) = 2.2 times as far from its neighbours as is
 usual in its cluster. With many columns, distances vary so little that rows which only err, such as a spike on which
 another one falls, would be noise at a distance of 1.2 times the usual one."""
+BIN, WINDOW = 0.1, 3
+"""Width of a bin of log distances, and bins whose rows are counted together: of distances up to 1.35 times as large."""
+CERTAIN, WITHOUT_ANY = 4.0, 2.0
+"""Standard errors by which noise must stand out beyond a gap, and those that must be left without any one cluster."""
+DEPTH = 0.3
+"""Share of these rows by which the gap must have fewer."""
 TIED = 1e-3
 """Spread below which most distances are equal, as between rows of integers, so that the median deviation is useless."""
 MEDIAN_TO_DEVIATION = 1.4826
@@ -78,9 +84,79 @@ def spacing(
     return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
 
 
-def for_scores(spacing: Spacing) -> Spacing:
-    """Spacing by which rows are scored: with spreads of at least :data:`LEAST_OF_SCORES`."""
-    return spacing._replace(spread=np.maximum(spacing.spread, LEAST_OF_SCORES))
+def gap(log_sigma: Floats, labels: Integers, counts: NDArray[Any]) -> float:
+    """Log distance between the rows of clusters and noise that lies among them.
+
+    Where rows become sparser towards the borders of their cluster, their number falls with the distance to their
+    neighbours. Noise of one density lies at one distance from its neighbours, whichever cluster it was given to. So the
+    number, summed over clusters, rises again; and where it is least before, the gap is. Only the clusters are counted
+    whose median is below it: those beyond are as sparse as noise.
+
+    Parameters
+    ----------
+    log_sigma : ndarray of float64, shape (s,)
+        Of sampled rows.
+    labels : ndarray of int, shape (s,)
+    counts : ndarray, shape (c,)
+        Rows of each cluster; each of its sampled rows counts for as many as it was drawn from.
+
+    Returns
+    -------
+    gap : float
+        Infinite if the number does not rise by :data:`CERTAIN` standard errors, by :data:`WITHOUT_ANY` without any one
+        cluster if there are several, and so that :data:`DEPTH` of the rows are missing in the gap.
+    """
+    known = np.isfinite(log_sigma)
+    log_sigma, labels = log_sigma[known], labels[known]
+    if not len(log_sigma):
+        return np.inf
+    center = np.median(log_sigma)  # so that the bins do not depend on the unit of the rows
+    first, last = ((find(log_sigma) - center) / BIN for find in (np.min, np.max))
+    edges = center + BIN * np.arange(np.floor(first) - 1, np.ceil(last) + WINDOW + 1)
+    medians, drawn = np.full(len(counts), np.inf), np.zeros((len(counts), len(edges) - 1))
+    order = np.argsort(labels, kind="stable")
+    found, starts = np.unique(labels[order], return_index=True)
+    for y, of_cluster in zip(found, np.split(log_sigma[order], starts[1:]), strict=True):
+        medians[y], drawn[y] = np.median(of_cluster), _in_bins(of_cluster, edges)
+    weights = counts / np.maximum(np.bincount(labels, minlength=len(counts)), 1)
+    rows = weights[:, None] * np.lib.stride_tricks.sliding_window_view(drawn, WINDOW, axis=1).sum(axis=2)
+    least, fewest = np.inf, np.inf
+    for j in range(rows.shape[1] - WINDOW):
+        here = medians <= edges[j]
+        peak = j + WINDOW + int(np.argmax(rows[here, j + WINDOW :].sum(axis=0)))
+        n_rows = rows[here, j].sum()
+        if n_rows < fewest and _stands_out(rows[here, peak], rows[here, j], weights[here], len(found) > 1):
+            least, fewest = edges[j] + BIN * WINDOW / 2, n_rows
+    return float(least)
+
+
+def _in_bins(values: Floats, edges: Floats) -> Floats:
+    """Number of values between edges; equal ones are spread halfway to the next ones, as bins between are not empty."""
+    distinct, n = np.unique(values, return_counts=True)
+    between = np.concatenate([distinct[:1] - BIN / 2, (distinct[1:] + distinct[:-1]) / 2, distinct[-1:] + BIN / 2])
+    return np.diff(np.interp(edges, between, np.append(0, np.cumsum(n))))
+
+
+def _stands_out(peak: Floats, gap: Floats, weights: Floats, in_several: bool) -> bool:
+    """Whether clusters have more rows at the peak than in the gap, and several have, if that is asked; arrays (k,)."""
+    if gap.sum() >= (1 - DEPTH) * peak.sum():
+        return False
+    difference, variance, one = peak - gap, weights * (peak + gap), weights.mean()
+    if difference.sum() < CERTAIN * np.sqrt(variance.sum() + one):
+        return False
+    without = difference.sum() - difference, variance.sum() - variance
+    return not in_several or bool(np.all(without[0] >= WITHOUT_ANY * np.sqrt(without[1] + one)))
+
+
+def for_scores(spacing: Spacing, gap: float = np.inf) -> Spacing:
+    """Spacing by which rows are scored: with spreads of at least :data:`LEAST_OF_SCORES`.
+
+    Rows beyond the gap to noise are noise, if spreads this small allow it; a cluster whose centre is beyond it is.
+    """
+    known = np.where(np.isinf(spacing.center), -np.inf, spacing.center)
+    center = np.where(known < gap, spacing.center, gap - THRESHOLD * LEAST_OF_SCORES)
+    spread = np.minimum(spacing.spread, (gap - known) / THRESHOLD)
+    return Spacing(center, np.maximum(spread, LEAST_OF_SCORES))
 
 
 def _center_and_spread(log_sigma: Floats) -> Spacing:
