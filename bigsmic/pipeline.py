@@ -18,7 +18,7 @@ from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.labelled import coordinates_of
 from bigsmic.numerics.selection import Selection
 from bigsmic.result import Result
-from bigsmic.resuming import bind
+from bigsmic.resuming import bind, open_run
 from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import BlockSizes, or_default
 from bigsmic.runtime.context import Context
@@ -186,14 +186,8 @@ def fit(
         planned = request.plan(opened.resources)
         with _run_directory(request.run_options, planned.held_bytes) as run:
             bind(run, request.identity(), request.settings, request.source)
-            context = Context(request.source, run, request.settings)
-            with opened.recorded(performance_report), reported(progress, context.n) as report:
-                context.source = opened.reach(request.source, run, context.source_bounds)
-                job = Job(context, opened, planned, report, side_inputs=request.side_inputs)
-                recovery.check(job)
-                selected.keep(run, request.source)
-                columns.keep(run, request.source)
-                with_repair(run, lambda: _stages(job.afresh(), request.cuts, request.like))
+            with opened.recorded(performance_report):
+                _fill(run, request, opened, planned)
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
     result = Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
@@ -352,6 +346,21 @@ class _Request:
         return replace(found, decoded=self.source.decoded, scale=scale, held_bytes=held)
 
 
+def _fill(run: Run, request: _Request, engine: Engine, planned: Plan) -> None:
+    """Compute what a run lacks; one that may only be read is finished, and its input alone is checked."""
+    context = Context(request.source, run, request.settings)
+    with reported(request.run_options.progress, context.n) as report:
+        context.source = engine.reach(request.source, run, context.source_bounds)
+        job = Job(context, engine, planned, report, side_inputs=request.side_inputs)
+        if not run.is_writable:
+            recovery.check_input(job)
+            return
+        recovery.check(job)
+        selected.keep(run, request.source)
+        columns.keep(run, request.source)
+        with_repair(run, lambda: _stages(job.afresh(), request.cuts, request.like))
+
+
 def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     """Run the blocks that the ledger lacks, write the summary, and delete temporary stages."""
     if like is not None:
@@ -454,7 +463,7 @@ def _run_directory(run_options: RunOptions, held_bytes: int) -> Iterator[Run]:
             stacklevel=3,
         )
     try:
-        run = Run(location, run_options.storage_options)
+        run = open_run(location, run_options.storage_options)
         if held_bytes and run_options.engine is None:  # another engine's processes need not share this memory
             run.hold(held_bytes)
         try:

@@ -1,5 +1,6 @@
 """Whether a run directory is one of the fit that is asked for, and what to do if it is not."""
 
+import errno
 import json
 import shlex
 from collections.abc import Mapping
@@ -10,11 +11,36 @@ from bigsmic.errors import RunError, RunMismatchError, StorageError
 from bigsmic.runtime.block_sizes import with_defaults
 from bigsmic.settings import MethodSettings
 from bigsmic.store import Run, SelectedSource, Source
-from bigsmic.types import StrPath
+from bigsmic.types import StorageOptions, StrPath
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
 """Settings that follow from c."""
+UNWRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""Numbers of the errors of a place that may be read only."""
 ROWS = {"rows", "selected"}  # entries of the input that tell which rows of an archive are fitted
+
+
+def open_run(location: StrPath, storage_options: StorageOptions) -> Run:
+    """Open the run of a fit for writing, or for reading if it may only be read: it may be finished.
+
+    Raises
+    ------
+    RunError
+        The location has something else, or may only be read and has no finished run.
+    StorageError
+    """
+    try:
+        return Run(location, storage_options)
+    except StorageError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        run, why = Run(location, storage_options, writable=False), error
+    if run.attribute("summary") is None:
+        raise RunError(
+            f"run: {run.location} cannot be written, and the fit in it is not finished ({why}); allow this process to "
+            "write there, or give another out="
+        ) from why
+    return run
 
 
 def bind(run: Run, identity: dict[str, Any], settings: MethodSettings, source: Source) -> None:

@@ -1,12 +1,17 @@
 """Calls of a run that was made from other rows or settings: what is the same is found, what is not is said."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
+import scipy.sparse
 from small_fits import BRIEF
 
 import bigsmic
 from bigsmic import SMIC, store
-from bigsmic.errors import RunMismatchError
+from bigsmic.errors import RunError, RunMismatchError, StorageError
+from bigsmic.store.objects import LocalBytes
 
 
 class Killed(BaseException):
@@ -96,3 +101,63 @@ def test_an_estimator_with_any_seed_resumes_with_that_of_its_run(blobs, tmp_path
     assert again.result_._run.id == model.result_._run.id
     seeds = {SMIC(4, out=tmp_path / f"other{i}").fit(blobs[0]).seed_ for i in range(2)}
     assert len(seeds | {model.seed_}) == 3
+
+
+@pytest.fixture
+def read_only(monkeypatch):
+    """Folders are those of a file system that is mounted read-only, as far as a run makes files in them."""
+
+    def refuse(self, path):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    def mount():
+        for name in ("set", "create", "delete"):
+            monkeypatch.setattr(LocalBytes, name, lambda self, key, *args: refuse(self, key))
+
+    return mount
+
+
+def test_a_finished_run_that_cannot_be_written_is_found_finished(blobs, tmp_path, read_only):
+    X = blobs[0][:300]
+    written = bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+    read_only()
+    found = bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+    assert found._run.id == written._run.id
+    np.testing.assert_array_equal(found.labels, written.labels)
+    with pytest.raises(RunMismatchError, match="asked 3"):
+        bigsmic.fit(X, 3, out=tmp_path / "run", **BRIEF)
+    with pytest.raises(RunMismatchError, match="are not those with which"):
+        bigsmic.fit(X + 1, 4, out=tmp_path / "run", **BRIEF)
+
+
+@pytest.mark.parametrize("stage", ["scan", "output"])
+def test_an_unfinished_run_that_cannot_be_written_is_refused(blobs, tmp_path, read_only, stage):
+    X = blobs[0][:300]
+    kill_before(stage, X, tmp_path / "run")
+    read_only()
+    with pytest.raises(
+        RunError, match=r"cannot be written, and the fit in it is not finished .*Read-only.* another out="
+    ):
+        bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+
+
+def test_other_failures_to_write_are_not_taken_for_a_read_only_place(blobs, tmp_path, monkeypatch):
+    X = blobs[0][:300]
+    bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+
+    def full(self, key, *args):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), key)
+
+    monkeypatch.setattr(LocalBytes, "create", full)
+    with pytest.raises(StorageError, match="no space left"):
+        bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+
+
+def test_a_graph_is_compared_with_that_of_a_finished_run_that_cannot_be_written(tmp_path, read_only):
+    graph = scipy.sparse.block_diag([np.ones((40, 40)), np.ones((40, 40))], format="csr")
+    options = BRIEF | {"kernel": "precomputed"}
+    written = bigsmic.fit(graph, 2, out=tmp_path / "run", **options)
+    read_only()
+    np.testing.assert_array_equal(bigsmic.fit(graph, 2, out=tmp_path / "run", **options).labels, written.labels)
+    with pytest.raises(RunMismatchError, match="the matrix is not the one"):
+        bigsmic.fit(graph * 2, 2, out=tmp_path / "run", **options)

@@ -18,12 +18,23 @@ from bigsmic.types import Floats, Integers
 def run(job: Job) -> None:
     """Write the graph of a matrix of affinities, or the lists of a matrix of distances."""
     context = job.context
-    known = [s for s in context.source_blocks if job.run.done("scan", s)]
-    job.map_blocks("verify", known, _verify)
+    verify(job)
     affinity = context.settings.kernel == "precomputed"
     job.fill("scan", context.source_blocks, _scan)
     if not job.complete("graph", context.blocks):
         job.fill("graph" if affinity else "lists", context.blocks, _graph if affinity else _lists)
+
+
+def verify(job: Job) -> None:
+    """Check the blocks of the matrix that have been read against the matrix.
+
+    Raises
+    ------
+    RunMismatchError
+        It is another matrix.
+    """
+    known = [s for s in job.context.source_blocks if job.run.done("scan", s)]
+    job.map_blocks("verify", known, _verify)
 
 
 def _sums(rows: Any) -> list[int]:

@@ -9,7 +9,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.progress import ticks
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import rowwise_output
+from bigsmic.stages import precomputed, rowwise_output, scan
 
 OF_EVERY_METHOD = ("input", "restart.")
 """Prefixes of names of temporary stages, in addition to those of the method."""
@@ -40,6 +40,17 @@ def _check(context: Context, kept: Sequence[tuple[str, int]], i: int) -> None:
         rowwise_output.check(context, block)
     else:
         context.run.check(stage, block)
+
+
+def check_input(job: Job) -> None:
+    """Check that a finished run which can only be read is one of this input; readers check its blocks.
+
+    Raises
+    ------
+    RunMismatchError
+    """
+    with job.timed("scan"):
+        (precomputed if job.context.settings.precomputed else scan).verify(job)
 
 
 def tidy(job: Job) -> None:

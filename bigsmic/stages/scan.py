@@ -41,14 +41,26 @@ def sample_rows(n: int, d: int, cell_rows: int) -> int:
 def run(job: Job) -> None:
     """Scan blocks that have not been scanned, and check the others against the input."""
     context = job.context
-    known = [s for s in context.source_blocks if job.run.done("scan", s)]
-    job.map_blocks("verify", known, _verify)
+    known = verify(job)
     job.fill("scan", context.source_blocks, partial(_scan, wanted=job.plan.sample_rows))
     _refuse_nonfinite(context)
     if not known:
         _warn_of_recording(context)
     if context.settings.scale in CHOSEN:
         job.run_steps(SCALING, [0], _choose_scale)
+
+
+def verify(job: Job) -> list[int]:
+    """Check the blocks of input that have been scanned against the input, and return their numbers.
+
+    Raises
+    ------
+    RunMismatchError
+        The rows are others than those that were scanned.
+    """
+    known = [s for s in job.context.source_blocks if job.run.done("scan", s)]
+    job.map_blocks("verify", known, _verify)
+    return known
 
 
 def _scan(context: Context, s: int, wanted: int) -> None:

@@ -145,6 +145,11 @@ class RunGroup(Shared):
         return self._options
 
     @property
+    def is_writable(self) -> bool:
+        """Whether the run is open for writing."""
+        return self._writable
+
+    @property
     def is_public(self) -> Any:
         """Whether the address alone opens the run and contains no secret, so that it may be stored."""
         return not self._options and shown(self.address) == self.address
@@ -153,7 +158,7 @@ class RunGroup(Shared):
         return f"Run({self.location!r})"
 
     def bind(self, identity: dict[str, Any], readable: Callable[[Any], Any] = lambda identity: identity) -> None:
-        """Store the identity of the run, or check that the stored one is equal.
+        """Store the identity of the run, or check that the stored one is equal; of a run open for reading, only check.
 
         Parameters
         ----------
@@ -170,6 +175,8 @@ class RunGroup(Shared):
         stored = self.attribute("identity")
         writer = {"writer": f"process {os.getpid()} on {socket.gethostname()}"}
         if stored is None:
+            if not self._writable:
+                raise RunError(f"run: {self.location} has no identity of a fit; give another out=")
             if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
                 raise RunError(f"run: {self.location} has blocks but no identity of their fit; give another out=")
             self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
@@ -179,7 +186,7 @@ class RunGroup(Shared):
                 + "\n".join(differences(readable(stored), readable(identity)))
                 + "\ngive another out=, or the stored values"
             )
-        else:
+        elif self._writable:
             self.update(writer)
 
     @property
