@@ -1,7 +1,6 @@
 """A fit from rows to labels: the request is checked and planned, then the method's stages run."""
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -14,7 +13,7 @@ from bigsmic.continuity import numbers
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
-from bigsmic.errors import BigsmicWarning, InputError, PlanError
+from bigsmic.errors import InputError, PlanError
 from bigsmic.labelled import coordinates_of
 from bigsmic.numerics.selection import Selection
 from bigsmic.result import Result
@@ -55,6 +54,7 @@ from bigsmic.types import (
     StrPath,
 )
 from bigsmic.validation import check_integer, parse_bytes, warn_of_cuts
+from bigsmic.warning import warn
 from bigsmic.weight_functions import refuse_nameless
 
 
@@ -444,11 +444,7 @@ def _warn_of_wide(source: Source, settings: MethodSettings) -> None:
     """Warn of few rows with many columns, which are usually a transposed matrix."""
     n, d = source.shape
     if not settings.precomputed and n <= FEW_ROWS and d >= 10 * n:
-        warnings.warn(
-            f"input: got {n} rows of {d} columns; if these are {d} rows of {n} columns, pass the transpose, X.T",
-            BigsmicWarning,
-            stacklevel=4,
-        )
+        warn(f"input: got {n} rows of {d} columns; if these are {d} rows of {n} columns, pass the transpose, X.T")
 
 
 @contextmanager
@@ -456,11 +452,9 @@ def _run_directory(run_options: RunOptions, held_bytes: int) -> Iterator[Run]:
     """A run directory that is open and locked; a temporary one is partly in memory, and deleted if the fit fails."""
     location = temporary_run() if run_options.out is None else os.fspath(run_options.out)
     if run_options.memory_limit is not None and lies_in_memory(location):
-        warnings.warn(
+        warn(
             f"run: {location} is on a file system in memory, which memory_limit={run_options.memory_limit} does not "
-            "cover; give an out= on disk, or set TMPDIR",
-            BigsmicWarning,
-            stacklevel=3,
+            "cover; give an out= on disk, or set TMPDIR"
         )
     try:
         run = open_run(location, run_options.storage_options)

@@ -8,7 +8,6 @@ lie below the methods, can use the method of a run, and the command line can rea
 import importlib
 import os
 import sys
-import warnings
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
 from importlib.metadata import EntryPoints, entry_points
@@ -16,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import InputError
 from bigsmic.settings import MethodSettings
 from bigsmic.spelling import refuse_unknown
 from bigsmic.validation import brief, check_seed, plain
+from bigsmic.warning import warn
 
 DEFAULT = "smic"
 GROUP = "bigsmic.methods"
@@ -215,11 +215,7 @@ def _warn_of_clash(name: str) -> None:
     """Warn that a built-in method is used where another package offers one of the same name."""
     clashing = _offered().select(name=name) if name in BUILT_IN else ()
     for entry in clashing:
-        warnings.warn(
-            f"method: {name!r} is bigsmic's own; that of {_source(entry)} is refused and must take another name",
-            BigsmicWarning,
-            stacklevel=5,
-        )
+        warn(f"method: {name!r} is bigsmic's own; that of {_source(entry)} is refused and must take another name")
 
 
 def options(name: str) -> dict[str, Any]:

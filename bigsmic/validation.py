@@ -2,14 +2,14 @@
 
 import math
 import numbers
-import warnings
 from collections.abc import Collection, Container, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bigsmic.errors import BigsmicError, BigsmicWarning, InputError
+from bigsmic.errors import BigsmicError, InputError
+from bigsmic.warning import warn
 
 _SHOWN = 60
 SEEDS = 1 << 64
@@ -32,7 +32,7 @@ def warn_of_cuts(cuts: Mapping[str, str], given: Container[str]) -> None:
     """Warn of parameters that the caller gave and that had to be reduced."""
     for name, what in cuts.items():
         if name in given:
-            warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=4)
+            warn(f"{name}: {what}")
 
 
 def parse_bytes(size: object) -> int | None:

@@ -8,7 +8,6 @@ if its worker is lost. Workers share only the store.
 
 import os
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -46,9 +45,10 @@ from bigsmic.engines.dask_tasks import (
 )
 from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
-from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
+from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.numerics.row_blocks import shares, split_blocks, stretches
 from bigsmic.store import scrubbed, shown, stage_input
+from bigsmic.warning import warn
 
 WORKER_SECONDS = 300
 """Seconds to wait for the first worker of a cluster."""
@@ -192,12 +192,10 @@ class ClusterEngine:
         if not text or types <= self._known:
             return
         self._known |= types
-        warnings.warn(
+        warn(
             f"cluster: processors of several types: {text}. Their floating-point sums differ in the last bits, so "
             "that labels may depend on the distribution of tasks: use machines of one type if labels must be "
-            "reproducible",
-            BigsmicWarning,
-            stacklevel=2,
+            "reproducible"
         )
 
     @property

@@ -2,7 +2,6 @@
 
 import numbers
 import sys
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -22,6 +21,7 @@ from bigsmic.settings.options import documented
 from bigsmic.store import Source, in_blocks, is_dask_frame, names_of, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
 from bigsmic.validation import check_seed
+from bigsmic.warning import warn
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
 _OF_EVERY_FIT = """
@@ -108,7 +108,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             return None
         found = getattr(self.result_, "valleys", None)
         why = found.sentence if found else "The rows that differ are too few to show valleys: give c."
-        warnings.warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning, stacklevel=4)
+        warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning)
         return self._result(X, 1)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -1,6 +1,5 @@
 """Archives of windows, and their extension by new windows."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -10,7 +9,7 @@ import numpy as np
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources, TaskOptions
 from bigsmic.engines.memory import share_arena
-from bigsmic.errors import BigsmicWarning, RunMismatchError
+from bigsmic.errors import RunMismatchError
 from bigsmic.features import definition as defining
 from bigsmic.features.definition import Definition, Feature
 from bigsmic.features.extraction import REASONS, Extraction, Found, Piece, Segment, checksum_of, pieces_of
@@ -22,6 +21,7 @@ from bigsmic.runtime.progress import reported, ticks
 from bigsmic.store import Recording, WindowGroup, open_recordings
 from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 from bigsmic.validation import check_choice, parse_bytes
+from bigsmic.warning import warn
 
 PIECES = 16
 """Pieces per concurrent task after which progress is recorded in the archive."""
@@ -433,20 +433,16 @@ class _Call:
         """Warn if a call has made few or no valid windows."""
         if not state["rows"]:
             longest = max(map(len, self.recordings))
-            warnings.warn(
+            warn(
                 f"windows: no session has {self.definition.length:,} samples, the longest {longest:,}; there are no "
-                "windows: give a shorter length",
-                BigsmicWarning,
-                stacklevel=4,
+                "windows: give a shorter length"
             )
         new = {reason: state["left_out"][reason] - left_out[reason] for reason in REASONS}
         if 2 * sum(new.values()) > n_new:
             reasons = ", ".join(f"{count:,} for {REASON_TEXTS[reason]}" for reason, count in new.items() if count)
-            warnings.warn(
+            warn(
                 f"windows: {sum(new.values()):,} of {n_new:,} new windows are left out, {reasons}; check the "
-                "recording, or make another archive with its present rate",
-                BigsmicWarning,
-                stacklevel=4,
+                "recording, or make another archive with its present rate"
             )
 
 

@@ -7,17 +7,17 @@
 
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, InputError, RunError
+from bigsmic.errors import InputError, RunError
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.store import open_group
+from bigsmic.warning import warn
 
 KINDS = {"connectivities": "kernel", "distances": "metric"}
 """Option of a fit that takes a graph of ``obsp``, by the suffix of its name."""
@@ -204,9 +204,7 @@ def _facts(result: Result) -> dict[str, Any]:
 def _warn_of_open(result: Result) -> None:
     valleys = getattr(result, "valleys", None)
     why = valleys.sentence if valleys else "A graph does not show how many clusters there are."
-    warnings.warn(
-        f"cluster: {why} No labels are set; give c=, or annotate(adata, result.cut(c))", BigsmicWarning, stacklevel=4
-    )
+    warn(f"cluster: {why} No labels are set; give c=, or annotate(adata, result.cut(c))")
 
 
 # -- input

@@ -11,14 +11,13 @@ References
    information", Neural Computation 26(1), 2014, section 3.8.
 """
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, ConvergenceWarning
+from bigsmic.errors import ConvergenceWarning
 from bigsmic.methods.sections.mic import pages
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.mutual_information import mlmi
@@ -53,6 +52,7 @@ from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
 from bigsmic.types import Floats, Integers
+from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
 
@@ -155,11 +155,10 @@ def _ascend(job: Job, settings: Any, in_memory: tuple[bool, bool]) -> None:
         kernel_rim.run(job, t, ascent, partial(_read_start, settings=settings.start), in_memory)
         optimum = job.run.info(kernel_rim.optimum_name(t), 0)
         if not optimum["converged"]:
-            warnings.warn(
+            warn(
                 f"mic: t={t} still gained more than tol={settings.tol:g} nats per row after {optimum['n_iter']} "
                 "iterations; raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
             )
 
 
@@ -188,7 +187,7 @@ def _warn_of_collapse(optimum: dict[str, Any], settings: Any) -> None:
         found = "all rows are in one cluster"
     elif optimum["value"] <= LEAST_INFORMATION:
         found = f"all rows have nearly the same posterior, {optimum['value']:.2g} nats of information"
-    warnings.warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}", BigsmicWarning, stacklevel=2)
+    warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}")
 
 
 def _scores(job: Job) -> list[MLMIScore]:

@@ -6,7 +6,6 @@ the same questions again and finds the answers there.
 
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -29,6 +28,7 @@ from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mspc import Settings
 from bigsmic.stages import distinct, rowwise_output, scan, span
 from bigsmic.types import Floats
+from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary"]
 
@@ -129,12 +129,11 @@ def _grow(job: Job, _: int) -> None:
     job.run.write("tree", 0, tree._asdict(), info=info)
     unfinished = [s for s, split in enumerate(splits) if split.ended != "converged"]
     if unfinished:
-        warnings.warn(
+        warn(
             f"mspc: splits {unfinished} ended as {sorted({splits[s].ended for s in unfinished})}: labels after "
             f"max_iter={settings.max_iter} changes, or the last ones before a side would have been empty; "
             "try another reg",
             ConvergenceWarning,
-            stacklevel=2,
         )
 
 

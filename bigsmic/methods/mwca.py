@@ -4,7 +4,6 @@ A product with the dense kernel takes time proportional to the squared number of
 the neighbour graph both are proportional to the number of rows.
 """
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
+from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.methods.sections.mwca import pages, sights
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics import moments
@@ -32,6 +31,7 @@ from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 from bigsmic.types import Floats, Integers
+from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "sights", "summary", "temporary"]
 
@@ -177,19 +177,14 @@ def _find(job: Job, layout: Any) -> None:
 def _warn(job: Job, settings: Any) -> None:
     info, totals = job.run.info(stages.OPTIMUM, 0), job.run.read(stages.OPTIMUM, 0, "totals")
     if not info["converged"][info["best"]]:
-        warnings.warn(
+        warn(
             f"mwca: the best start still gained more than tol={settings.tol:g} a step after max_iter="
             f"{settings.max_iter} products; raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=2,
         )
     empty = np.flatnonzero(totals[0] < 1)
     if len(empty):
-        warnings.warn(
-            f"mwca: clusters {empty.tolist()} are left without a whole row; ask for fewer, or a smaller sigma",
-            BigsmicWarning,
-            stacklevel=2,
-        )
+        warn(f"mwca: clusters {empty.tolist()} are left without a whole row; ask for fewer, or a smaller sigma")
 
 
 # -- result

@@ -6,7 +6,6 @@ row has neighbours, a graph connects a row with its copies only, and would separ
 joined instead.
 """
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import links, rowwise_output
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
+from bigsmic.warning import warn
 
 STAGE = "distinct"
 FEW = 20
@@ -55,11 +55,10 @@ def counted(job: Job, is_all: bool = False, joins: bool = False) -> int | None:
     k = job.run.info(STAGE, 0)["rows"]
     if k < c and not context.settings.undecided:
         _refuse_names(job, k, c)
-        warnings.warn(
+        warn(
             f"c: got {c} clusters, but no more than {k} rows differ after scaling; each of these is a cluster, and "
             f"equal rows are in one: labels are below {k}",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return k if k <= c else None
 

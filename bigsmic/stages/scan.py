@@ -3,14 +3,13 @@
 If the scaling of columns is left open, it is chosen here, once.
 """
 
-import warnings
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.errors import BigsmicWarning, NonFiniteError
+from bigsmic.errors import NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Moments,
@@ -26,6 +25,7 @@ from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smooth
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
+from bigsmic.warning import warn
 
 SCALING = "scaling"
 CHOSEN = ("auto", "mixed")  # scalings for which a sample of the rows is looked at
@@ -115,12 +115,10 @@ def _warn_of_recording(context: Context) -> None:
         return
     found = smoothness(context.source.read(0, min(LOOKED_AT, int(context.source_bounds[1]))))
     if found.is_recording:
-        warnings.warn(
+        warn(
             f"input: {context.source.name} looks like a recording: {context.d} columns, and rows that correlate with "
             f"the row before by {found.correlation:.2f}; single samples are clustered by their level alone: describe "
-            "windows of the recording by bigsmic.features.windows, or bigsmic windows, and fit those",
-            BigsmicWarning,
-            stacklevel=2,
+            "windows of the recording by bigsmic.features.windows, or bigsmic windows, and fit those"
         )
 
 

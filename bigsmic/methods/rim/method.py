@@ -3,13 +3,12 @@
 There is no graph: a fit keeps only some blocks of rows and the classifier in memory, which does not grow with the rows.
 """
 
-import warnings
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import InputError
 from bigsmic.methods.rim.pages import pages
 from bigsmic.methods.rim.planning import plan
 from bigsmic.methods.rim.result import Model, Result, scores_of
@@ -27,6 +26,7 @@ from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
 from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
 from bigsmic.store import Run
+from bigsmic.warning import warn
 
 __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "plan", "run", "summary"]
 
@@ -150,7 +150,7 @@ def _polished(search: Search, found: Linear, reg: float) -> Linear:
     if settings.n_clusters is None:
         refuse_collapse(point.alive, reg)
     elif point.alive < found.n_categories:
-        warnings.warn("rim: polish was left out, as it would have lost a category", BigsmicWarning, stacklevel=2)
+        warn("rim: polish was left out, as it would have lost a category")
         return found
     return search.living(point)
 

@@ -1,10 +1,9 @@
 """SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> valleys -> select -> output."""
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import InputError
 from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.pages import pages
 from bigsmic.methods.smic.planning import plan_fit as plan
@@ -40,6 +39,7 @@ from bigsmic.stages.labeling_specs import (
     valley_columns,
 )
 from bigsmic.store import Overlay, Run
+from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary", "works"]
 
@@ -181,11 +181,9 @@ def _warn_of_other_number(context: Context) -> None:
     weakest = choice.weakest_valley(context) if c > shown else -shown_number.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
     if weakest < limit and set(context.run.info(shown_number.NUMBER, 0)["votes"]) == {shown}:
-        warnings.warn(
+        warn(
             f"c: got {c}, but the data show {shown} groups that valleys separate; see the "
-            "result's valleys, or leave c out",
-            BigsmicWarning,
-            stacklevel=2,
+            "result's valleys, or leave c out"
         )
 
 

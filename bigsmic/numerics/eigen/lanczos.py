@@ -36,7 +36,6 @@ References
    Hermitian eigenvalue problems", SIAM J. Sci. Comput. 38, 2016. doi 10.1137/15M1054493
 """
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -62,6 +61,7 @@ from bigsmic.numerics.eigen.refinement import CoarseStart, is_crowded, refine
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
+from bigsmic.warning import warn
 
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
 PATIENCE, MOST = 10, 1e4
@@ -438,11 +438,10 @@ def _signs(sums: Floats, n_rows: int) -> Floats:
 
 
 def _warn(params: LanczosParams, result: LanczosResult) -> None:
-    warnings.warn(
+    warn(
         f"lanczos: {result.n_converged} of {params.n_wanted} eigenpairs reached tol={params.tol} within "
         f"{result.n_matvecs} products (limit {params.matvec_limit}); the largest residual is "
         f"{result.residual_norms.max():.1e}. The last eigenvectors are approximate; raise max_matvecs or tol where the "
         "method has them",
         ConvergenceWarning,
-        stacklevel=4,
     )
