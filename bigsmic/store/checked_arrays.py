@@ -1,8 +1,9 @@
 """Arrays for the user, at the top of a run: read in blocks of rows, which are checked against the fit's checksums."""
 
 import math
+import numbers
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,7 +15,48 @@ from bigsmic.types import Floats, Integers
 SPAN_BYTES = 16 << 20  # read at once when all rows are read
 
 
-class CheckedArray:
+_OPERATORS = {
+    **{"lt": "<", "le": "<=", "gt": ">", "ge": ">="},
+    **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"},
+    **{"and": "&", "or": "|", "xor": "^", "neg": "-", "pos": "+", "invert": "~", "abs": "abs"},
+}
+
+
+class _NotComputed:
+    """Refuses what computes with all entries, as they may not fit into memory, and says how it is done."""
+
+    def _remedy(self) -> str:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, numbers.Number | np.ndarray) and not isinstance(
+            other, bool
+        ):  # `in (None, False)` is asked
+            _refuse(self, "==")
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            return object.__getattribute__(self, name)  # raises AttributeError
+        raise AttributeError(f"{name}: not computed on disk; {self._remedy()}", name=name, obj=self)
+
+
+def _refuse(array: _NotComputed, symbol: str) -> NoReturn:
+    raise TypeError(f"{symbol}: not computed on disk; {array._remedy()}")
+
+
+def _refusal(symbol: str) -> Callable[..., NoReturn]:
+    return lambda self, other=None: _refuse(self, symbol)
+
+
+for _name, _symbol in _OPERATORS.items():
+    for _side in ("", "r"):
+        setattr(_NotComputed, f"__{_side}{_name}__", _refusal(_symbol))
+
+
+class CheckedArray(_NotComputed):
     """Array of a finished run on disk: a slice reads its rows and checks them against the checksums of the fit.
 
     A slice reads every block of rows that it touches. ``numpy.asarray`` takes all rows, ``dask.array.from_array`` makes
@@ -53,6 +95,14 @@ class CheckedArray:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def _remedy(self) -> str:
+        name = self._name
+        return (
+            f"take {name} into memory, {self.nbytes / 2**20:,.1f} MiB, by result.{name}[:] or "
+            f"numpy.asarray(result.{name}), some of its {len(self):,} rows by result.{name}[lo:hi], or compute in "
+            f"blocks with dask.array.from_array(result.{name})"
+        )
 
     @property
     def ndim(self) -> int:

@@ -1,6 +1,7 @@
 """Arrays at the top of a run are indexed as NumPy does, are lazy, and keep what they are read from."""
 
 import pickle
+import re
 
 import dask.array
 import numpy as np
@@ -93,3 +94,42 @@ def test_dask_takes_it(posterior, whole):
 
 def test_it_travels(posterior, whole):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(posterior))[250:260], whole[250:260])
+
+
+@pytest.mark.parametrize(
+    ("symbol", "compute"),
+    [
+        (">", lambda a: a > 0.5),
+        (">", lambda a: 0.5 < a),  # noqa: SIM300
+        ("-", lambda a: 1 - a),
+        ("*", lambda a: a * np.float32(2)),
+        ("==", lambda a: a == 1),
+        ("==", lambda a: a != 1),
+        ("==", lambda a: a == np.zeros(3)),
+        ("@", lambda a: a @ [1, 2, 3]),
+        ("abs", abs),
+        ("-", lambda a: -a),
+    ],
+)
+def test_what_computes_with_all_entries_is_refused_with_the_remedy(posterior, symbol, compute):
+    remedy = re.escape(
+        f"{symbol}: not computed on disk; take posterior into memory, 0.0 MiB, by result.posterior[:] or"
+    )
+    with pytest.raises(TypeError, match=remedy):
+        compute(posterior)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "argmax", "T", "astype"])
+def test_methods_of_numpy_are_refused_with_the_remedy(posterior, name):
+    with pytest.raises(AttributeError, match=rf"^{name}: not computed on disk; .* result\.posterior\[:\] or numpy"):
+        getattr(posterior, name)
+    with pytest.raises(AttributeError, match="no attribute 'argmux'"):
+        _ = posterior.argmux
+
+
+def test_functions_of_numpy_take_all_entries(posterior, whole):
+    np.testing.assert_array_equal(np.argmax(posterior, axis=1), whole.argmax(axis=1))
+    np.testing.assert_array_equal(np.sum(posterior), whole.sum())
+    np.testing.assert_array_equal(whole - posterior, 0)
+    assert posterior in [None, "text", posterior]
+    assert posterior not in (None, False, whole.tolist())
