@@ -36,7 +36,7 @@ def sizes(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     found = result.sizes
     ax = axes_or_new(ax)
     ax.bar(range(len(found)), found, color=palette(len(found)), width=0.9)
-    name_clusters(ax.xaxis, range(len(found)))
+    name_clusters(ax.xaxis, range(len(found)), result.names)
     ax.set(xlabel="cluster", ylabel="rows")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return ax
@@ -73,7 +73,7 @@ def agreement(result: Any, *, ax: "Axes | None" = None) -> "Axes":
         if name in table:
             style: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markerfacecolor": "none", "color": ink}
             drawn += ax.plot(at, table[name], marker=mark, label=name, **style)
-    name_clusters(ax.xaxis, at.tolist())
+    name_clusters(ax.xaxis, at.tolist(), result.names)
     ax.set(xlabel="cluster", ylabel="share, or mean", ylim=(0, 1.05))
     add_legend(ax, drawn)
     return ax
@@ -109,7 +109,7 @@ def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     top = max(1.0, float(np.nanmax(shown, initial=1.0)))
     drawn = ax.imshow(shown, norm=LogNorm(LEAST_RATIO, top), cmap="viridis", interpolation="nearest")
     for axis in (ax.xaxis, ax.yaxis):
-        name_clusters(axis, order)
+        name_clusters(axis, order, result.names)
     ax.set(xlabel="cluster", ylabel="cluster")
     add_scale(ax, drawn, "density ratio; 1: as by chance")
     return ax
@@ -147,7 +147,7 @@ def tree(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     for x, heights in _branches(Z, order):
         ax.plot(x, heights, color=NONE, linewidth=1.3, solid_capstyle="round")
     ax.scatter(range(len(order)), np.zeros(len(order)), c=np.array(palette(max(order) + 1))[order], s=24, zorder=3)
-    name_clusters(ax.xaxis, order)
+    name_clusters(ax.xaxis, order, result.names)
     ax.set(xlabel="cluster", ylabel="-log density ratio, shifted")
     return ax
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.plots.axes import axes_or_new
+from bigsmic.plots.axes import axes_or_new, refuse_other, text_of
 from bigsmic.plots.palette import NONE, palette
 from bigsmic.types import Floats, Integers, Rows
 from bigsmic.validation import check_integer
@@ -62,6 +62,7 @@ def profiles(
     RunMismatchError
         The rows are not those of the fit.
     """
+    refuse_other(ax)
     d = result.diagnostics["columns"]
     if names is not None and len(names) != d:
         raise InputError(f"names: got {len(names):,} names for {d:,} columns; give one for each column")
@@ -74,7 +75,8 @@ def profiles(
         _lines(ax, table, shown, columns_per_channel or d)
     else:
         _bars(ax, table, shown, names)
-    ax.set_yticks(-np.arange(len(shown)), [str(k) for k in shown])
+    named = [text_of(k, result.names) for k in shown.tolist()]
+    ax.set_yticks(-np.arange(len(shown)), named, parse_math=False)
     ax.set(ylabel="cluster", ylim=(-len(shown) + 0.4, 0.6))
     return ax
 

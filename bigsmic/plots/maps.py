@@ -1,12 +1,13 @@
 """Map of rows, coloured by cluster or by certainty."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bigsmic.errors import InputError
-from bigsmic.plots.axes import MOST_NAMED, add_scale, axes_or_new, colors_of, sureness
+from bigsmic.plots.axes import MOST_NAMED, add_scale, axes_or_new, colors_of, refuse_other, sureness, text_of
 from bigsmic.plots.palette import NONE
 from bigsmic.types import Floats, Integers
 from bigsmic.views.layout import MOST_ROWS
@@ -41,7 +42,7 @@ def map(
     n_rows : int
         Rows of the map, at most 20,000.
     names : bool
-        Whether to name clusters at the centre of their rows.
+        Whether to write the numbers of clusters, and their names if they have some, at the centre of their rows.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -51,8 +52,9 @@ def map(
     Raises
     ------
     InputError
-        As :meth:`bigsmic.Result.map`, or `color` is not one of those above.
+        As :meth:`bigsmic.Result.map`, `ax` is no axes, or `color` is not one of those above.
     """
+    refuse_other(ax)
     _check_color(result, color)
     rows, points = result.map(n_rows)
     ax = axes_or_new(ax)
@@ -63,7 +65,7 @@ def map(
         labels = result._on_map("labels", n_rows)
         ax.scatter(points[:, 0], points[:, 1], c=colors_of(labels), **style)
         if names:
-            _name(ax, points, labels)
+            _name(ax, points, labels, result.names)
     else:
         name = color if isinstance(color, str) else ""
         values = result._on_map(VALUES[name], n_rows) if name else np.asarray(color, np.float64)[rows]
@@ -101,8 +103,8 @@ def _check_color(result: Any, color: Any) -> None:
             )
 
 
-def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
-    """Write the number of each cluster at one of its points; with many clusters, of the largest only."""
+def _name(ax: "Axes", points: Floats, labels: Integers, names: Mapping[int, str]) -> None:
+    """Write number and name of each cluster at one of its points; with many clusters, of the largest only."""
     found, counts = np.unique(labels[labels >= 0], return_counts=True)
     for k in found[np.argsort(-counts, kind="stable")[:MOST_NAMED]].tolist():
         own = points[labels == k]
@@ -114,8 +116,14 @@ def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
             "edgecolor": _on(color),
             "linewidth": 0.6,
         }
-        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small", "clip_on": True}
-        ax.text(middle[0], middle[1], str(k), color=_on(color), bbox=box, **style)
+        style: dict[str, Any] = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": "small",
+            "clip_on": True,
+            "parse_math": False,
+        }
+        ax.text(middle[0], middle[1], text_of(k, names), color=_on(color), bbox=box, **style)
 
 
 def _on(color: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic.errors import AbsentResultError
 from bigsmic.numerics.labeling.consensus import label_gram, pairwise_ari
 from bigsmic.numerics.labeling.valleys import THRESHOLD
-from bigsmic.plots.axes import add_legend, add_scale, axes_or_new
+from bigsmic.plots.axes import add_legend, add_scale, axes_or_new, refuse_other
 from bigsmic.plots.palette import FIRST, NONE
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def labelings(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     InputError
         The fit made no labelings.
     """
+    refuse_other(ax)
     labels = result.labelings(result.sample(COMPARED_ROWS))
     chosen = result.scores.chosen.to_numpy()
     order = np.argsort(~chosen, kind="stable")

@@ -140,6 +140,17 @@ def test_clusters_are_named_at_one_of_their_points(fits, ax):
     assert sorted(int(text.get_text()) for text in ax.texts) == sorted(set(labels))
 
 
+@pytest.mark.parametrize("name", ["map", "sizes", "agreement", "relations", "tree", "profiles"])
+def test_names_of_clusters_are_written_beside_their_numbers(rows, ax, name):
+    result = bigsmic.fit(rows["blobs"], 4, **BRIEF).set_names({1: "cost $2", 3: "a name that is quite a bit too long"})
+    getattr(plots, name)(result, *[rows["blobs"]] * (name == "profiles"), ax=ax)
+    axis = ax.yaxis if name in ("profiles", "relations") else ax.xaxis
+    texts = ax.texts if name == "map" else axis.get_ticklabels()
+    assert sorted(text.get_text() for text in texts) == ["0", "1 cost $2", "2", "3 a name that is qui.."]
+    assert not any(text.get_parse_math() for text in texts)
+    ax.figure.savefig("/dev/null", format="svg")
+
+
 @pytest.mark.parametrize("color", ["agreement", "posterior", "array"])
 def test_points_of_the_map_have_a_scale_and_the_least_sure_are_on_top(fits, ax, color):
     result = fits("smic")
@@ -443,6 +454,20 @@ def test_what_cannot_be_drawn_is_refused_before_rows_are_read(fits, ax, options,
 def test_a_fit_without_labels_is_refused_with_what_to_do(fits, ax, name):
     with pytest.raises(InputError, match=r"cut\(c\) gives"):
         getattr(plots, name)(fits("open"), ax=ax)
+
+
+@pytest.mark.parametrize("name", [*DRAWN, "profiles"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (3, "ax: got 3; give axes of matplotlib, such as "),
+        (Figure(), "give axes of matplotlib, such as "),
+        (Figure().subplots(1, 2), r"give one of them, such as axes\[0\], or"),
+    ],
+)
+def test_what_is_no_axes_is_refused(fits, rows, name, wrong, message):
+    with pytest.raises(InputError, match=message):
+        getattr(plots, name)(fits("smic"), *[rows["blobs"]] * (name == "profiles"), ax=wrong)
 
 
 def test_a_missing_matplotlib_is_named(fits, monkeypatch):
