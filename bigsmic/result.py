@@ -211,7 +211,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         Parameters
         ----------
         path : str or Path
-            Path or URL of the file. An earlier report of this run is overwritten.
+            Path or URL of the file, ``.html``. An earlier report of this run is overwritten.
         archive : array_like, Zarr array, dask array or dataframe, path or URL, optional, shape (n, d)
             The rows of the fit, for the pages about columns; read once, in blocks.
         storage_options : dict, optional

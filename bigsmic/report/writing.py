@@ -7,7 +7,7 @@ from typing import Any
 
 from bigsmic.engines import engine_for_rows
 from bigsmic.engines.base import Engine
-from bigsmic.errors import RunError
+from bigsmic.errors import InputError, RunError
 from bigsmic.report.details import Details
 from bigsmic.report.document import Document, Section
 from bigsmic.report.pages import (
@@ -35,6 +35,8 @@ READING = ("component", "missing_chunks")
 """Options for reading the archive."""
 RUNNING = ("engine", "client", "scheduler", "n_threads")
 """Options of where tasks run."""
+SUFFIXES = ("", ".html", ".htm")
+"""Ends of the names of reports."""
 Maker = Callable[[Subject], Section | None]
 BEFORE: tuple[Maker, ...] = (run.section, trust.section, maps.section, clusters.section, columns.section)
 AFTER: tuple[Maker, ...] = (continuity.section, relations.section, number.section, labelings.section, timeline.section)
@@ -96,13 +98,16 @@ def admit(place: WrittenFile, run: str, overwrite: bool) -> None:
     Raises
     ------
     RunError
+    InputError
+        The name is that of another kind of file.
     """
     head = place.head()
-    if head is None or head.startswith(first_line(run).encode()):
-        return
-    if MARK.encode() not in head:
+    if head is not None and MARK.encode() not in head:
         raise RunError(f"out: {place.location} exists and is not a report of bigsmic; give another location")
-    if not overwrite:
+    if place.suffix.lower() not in SUFFIXES:
+        remedy = ", and print the page to PDF from a browser" if place.suffix.lower() == ".pdf" else ""
+        raise InputError(f"out: got {place.location}, but a report is HTML; give a name that ends in .html{remedy}")
+    if head is not None and not head.startswith(first_line(run).encode()) and not overwrite:
         raise RunError(
             f"out: {place.location} is the report of another run; give another location, or allow overwriting by "
             "overwrite="

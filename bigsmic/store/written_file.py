@@ -26,6 +26,13 @@ class WrittenFile:
     name : str
         Name of the file in messages.
 
+    Attributes
+    ----------
+    location : str
+        As given, without secrets.
+    suffix : str
+        Of the name, such as ".html", or empty.
+
     Raises
     ------
     InputError
@@ -37,6 +44,7 @@ class WrittenFile:
     def __init__(self, location: StrPath, storage_options: StorageOptions = None, name: str = "out") -> None:
         location = as_location(location, name)
         self.location, address = shown(location), absolute(location)
+        self.suffix = posixpath.splitext(_split(address)[1])[1]
         address = os.path.realpath(address) if is_local(address) else address  # the user's path may be a link
         self._what = f"{name}: {self.location}"
         folder, self._key = _split(address)

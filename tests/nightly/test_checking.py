@@ -62,6 +62,10 @@ WRONG = {
     ('"nights"', '"recordings.zarr/monday/samples/nights"'): (RunError, "give another folder outside of it"),
     ('"nights"', '"job.toml/nights"'): (StorageError, r"^folder: .* as .*job\.toml is not a directory"),
     ("\n[windows]", "report = 'job.toml'\n[windows]"): (RunError, r"^report: .*exists and is not a report"),
+    ("\n[windows]", "report = 'report.pdf'\n[windows]"): (
+        InputError,
+        r"^report: got .*report\.pdf, but a report is HTML",
+    ),
     ("\n[windows]", "report = 'job.toml/r.html'\n[windows]"): (StorageError, "^report: .* is not a directory"),
     ("\n[windows]", "after = 'nowhere now'\n[windows]"): (InputError, "^after: nowhere is no program"),
 }

@@ -595,6 +595,31 @@ def test_a_report_is_not_written_into_a_run_or_to_a_folder(results, tmp_path):
         result.report(tmp_path / "absent" / "report.html")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "report.pdf",
+            r"report\.pdf.*, but a report is HTML; .* ends in \.html, and print the page to PDF from a browser$",
+        ),
+        ("report.MD", r"report\.MD.*, but a report is HTML; give a name that ends in \.html$"),
+    ],
+)
+def test_a_report_is_not_written_under_the_name_of_another_kind_of_file(results, tmp_path, name, message):
+    with pytest.raises(InputError, match=message):
+        results("one").report(tmp_path / name)
+    with pytest.raises(InputError, match=message):
+        results("one").report(f"memory://reports/{name}?html")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("name", ["report", "report.HTM"])
+def test_names_of_reports_may_lack_an_end(results, tmp_path, name):
+    results("one").report(tmp_path / name, map_rows=0)
+    assert Page(tmp_path / name).errors == []
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_a_link_is_followed_to_what_it_stands_for(results, tmp_path):
     link, target = tmp_path / "latest.html", tmp_path / "report.html"
