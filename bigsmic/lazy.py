@@ -13,6 +13,7 @@ from dask.array import Array, from_array
 
 from bigsmic.errors import InputError
 from bigsmic.types import Integers
+from bigsmic.validation import refuse_other_rank
 
 
 class Answer(NamedTuple):
@@ -78,11 +79,7 @@ class Lazily:
     def _check(self, rows: Integers) -> None:
         if not isinstance(rows, Array):
             raise InputError(f"predict: got a dask {type(rows).__name__}; give a dask array or dataframe")
-        if rows.ndim != 2:
-            raise InputError(
-                f"predict: expected a 2-dimensional array (n_samples, n_features), got shape {rows.shape}; "
-                "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
-            )
+        refuse_other_rank("predict", rows.shape)
         if rows.dtype.kind not in "fiub" or not isinstance(rows._meta, np.ndarray):
             raise InputError(
                 f"predict: the dask array has chunks of {type(rows._meta).__name__}, dtype {rows.dtype}; convert them "

@@ -97,6 +97,26 @@ def check_storage_options(storage_options: object) -> None:
         raise InputError(f"storage_options: got a value of type {kind}; give a dict of the file system's options")
 
 
+def refuse_other_rank(name: str, shape: tuple[Any, ...], data: Any = None) -> None:
+    """InputError unless a shape is that of rows and columns; the message says how to make it one.
+
+    Parameters
+    ----------
+    name : str
+    shape : tuple of int
+    data : object, optional
+        What has the shape: a DataArray of xarray is stacked by the names of its dimensions.
+    """
+    if len(shape) == 2:
+        return
+    remedy = ". Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
+    if len(shape) > 2:
+        remedy = f"; make all numbers of a sample one row: array.reshape({shape[0]}, -1), in NumPy or dask"
+        if hasattr(data, "isel") and hasattr(data, "dims"):
+            remedy += f", or data.stack(feature={[str(dim) for dim in data.dims[1:]]}) in xarray"
+    raise InputError(f"{name}: expected a 2-dimensional array (n_samples, n_features), got shape {shape}{remedy}")
+
+
 def brief(value: Any) -> str:
     """What was given, for a message of one line; long values, such as arrays, by their beginning."""
     text = " ".join(repr(value).split())

@@ -20,7 +20,7 @@ from bigsmic.settings import Option
 from bigsmic.settings.options import documented
 from bigsmic.store import Source, in_blocks, is_dask_frame, names_of, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
-from bigsmic.validation import check_seed
+from bigsmic.validation import check_seed, refuse_other_rank
 from bigsmic.warning import warn
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
@@ -198,6 +198,8 @@ class Clusterer(ClusterMixin, BaseEstimator):
         sparse = "csr" if get_tags(self).input_tags.sparse else False
         if not sparse:  # arrays, and objects that scikit-learn refuses with its own messages
             refuse_unreadable(X)
+            if getattr(X, "ndim", 2) > 2:  # such as waveforms of several channels; fewer have scikit-learn's text
+                refuse_other_rank("input", X.shape)
         names = [] if get_tags(self).input_tags.pairwise else names_of(X)
         rows = validate_data(
             self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1

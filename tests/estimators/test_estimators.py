@@ -28,6 +28,7 @@ import bigsmic
 from bigsmic import registry
 from bigsmic.errors import ConvergenceWarning, InputError, RunMismatchError
 from bigsmic.estimators.base import Clusterer
+from bigsmic.estimators.rim import RIM
 from bigsmic.estimators.smic import SMIC
 
 PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__]
@@ -61,6 +62,19 @@ def test_scikit_learn_checks_of_a_number_that_is_found(estimator, check):
 def rows():
     X, y = make_blobs(300, 4, centers=3, random_state=0)
     return X.astype(np.float32), y
+
+
+@pytest.mark.parametrize("estimator", [SMIC(2), RIM(2)])
+def test_samples_of_several_channels_are_refused_with_the_shape_that_rows_have(estimator):
+    with pytest.raises(InputError, match=r"got shape \(20, 5, 4\); .* array\.reshape\(20, -1\)"):
+        estimator.fit(np.zeros((20, 5, 4)))
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize("estimator", [SMIC(2), RIM(2)])
+def test_samples_of_several_channels_are_refused_with_the_shape_of_rows(estimator):
+    with pytest.raises(InputError, match=r"got shape \(20, 5, 4\); .* array\.reshape\(20, -1\)"):
+        estimator.fit(np.zeros((20, 5, 4)))
 
 
 @pytest.mark.parametrize("metric", [np.eye(300), "cosine"])

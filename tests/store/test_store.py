@@ -8,6 +8,7 @@ import sys
 import dask.array
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 
 from bigsmic import store
@@ -85,7 +86,14 @@ def test_a_component_of_a_group(tmp_path):
     ("data", "message"),
     [
         (np.zeros(3), "2-dimensional"),
-        (np.zeros((2, 2, 2)), "2-dimensional"),
+        (
+            np.zeros((2, 3, 4)),
+            r"2-dimensional .* got shape \(2, 3, 4\); .*: array\.reshape\(2, -1\), in NumPy or dask$",
+        ),
+        (
+            xr.DataArray(np.zeros((2, 3, 4)), dims=("row", "a", "b")),
+            r"or data\.stack\(feature=\['a', 'b'\]\) in xarray$",
+        ),
         (np.array([["a"]], dtype=object), "not real or integer"),
         (np.zeros((2, 2), complex), "not real or integer"),
         ("/nowhere/at/all.zarr", "does not exist"),

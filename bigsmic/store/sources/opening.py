@@ -19,7 +19,7 @@ from bigsmic.store.sources.table_files import TableSource, is_table
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath
-from bigsmic.validation import check_storage_options, to_array
+from bigsmic.validation import check_storage_options, refuse_other_rank, to_array
 
 
 def open_source(
@@ -61,7 +61,7 @@ def open_source(
         source = _source_at(absolute(as_location(data, "input")), component, storage_options, missing_chunks)
     else:
         source = _source_of(_member(data, component), missing_chunks)
-    _check_rows(source)
+    _check_rows(source, data)
     return source
 
 
@@ -108,14 +108,10 @@ def _in_process(data: Any) -> "Source":
     return Source(to_array("input", data), "array")
 
 
-def _check_rows(source: Source) -> None:
+def _check_rows(source: Source, data: Any) -> None:
     if not source.shape:
         raise InputError("input: got a single value or object; give an array (n_samples, n_features), or its location")
-    if len(source.shape) != 2:
-        raise InputError(
-            f"input: expected a 2-dimensional array (n_samples, n_features), got shape {source.shape}. "
-            "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
-        )
+    refuse_other_rank("input", source.shape, data)
     if source.dtype.kind not in "fiub":
         raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
     if source.dtype.itemsize > 8:
