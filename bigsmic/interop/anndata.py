@@ -23,6 +23,7 @@ KINDS = {"connectivities": "kernel", "distances": "metric"}
 """Option of a fit that takes a graph of ``obsp``, by the suffix of its name."""
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
+KEY = "bigsmic"
 NAME = "name"
 LOOKED_FOR = 16
 """Rows of the fit that are looked for among cells whose representations differ from it."""
@@ -34,7 +35,7 @@ def cluster(
     *,
     use_rep: str = "X_pca",
     use_graph: str | None = None,
-    key_added: str = "bigsmic",
+    key_added: str = KEY,
     **options: Any,
 ) -> Result:
     """Cluster the cells of an AnnData.
@@ -54,7 +55,7 @@ def cluster(
         its weights, and names that end so. Graphs of other names need ``metric="precomputed"`` if they have distances,
         or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters: give `c`.
     key_added : str
-        Prefix of the names of results.
+        Prefix of the names of results in an object.
     **options
         As in :func:`bigsmic.fit`, such as ``out=`` and ``noise=True``.
 
@@ -66,7 +67,8 @@ def cluster(
     ------
     InputError
         There is no such representation or graph, it is sparse, `adata` is a view, or has something else under
-        `key_added`, which is no text or has a slash; and as in :func:`bigsmic.fit`.
+        `key_added`, which is no text or has a slash; `key_added` is given with a path; and as in
+        :func:`bigsmic.fit`.
 
     Warns
     -----
@@ -76,6 +78,11 @@ def cluster(
     if "component" in options:
         raise InputError(f"component: got {options['component']!r}; rows of an AnnData are named by use_rep='X_pca'")
     if isinstance(adata, str | os.PathLike):
+        if key_added != KEY:
+            raise InputError(
+                f"key_added: got {key_added!r} and the path of a store, which is not written to; give it to "
+                f"annotate(adata, result, {key_added!r}), which sets the result in an AnnData of the same cells"
+            )
         return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
     _refuse(adata, key_added)
     if options.get("rows") is not None:
@@ -89,7 +96,7 @@ def cluster(
     return result
 
 
-def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
+def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
     """Set the results of a fit in an AnnData of the same cells.
 
     Parameters

@@ -92,8 +92,8 @@ def test_command_lines_run(page, tmp_path, monkeypatch):
 
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("page", [page for page in GUIDE if code_blocks(page, "python")])
-def test_guide_runs(page, archive):
-    run(sys.executable, script(page, archive), folder=archive)
+def test_guide_runs_without_warnings(page, archive):
+    assert "Warning: " not in run(sys.executable, script(page, archive), folder=archive)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -205,6 +205,7 @@ def test_places_that_are_no_store(tmp_path):
         ("cells.h5ad", {}, "could not be opened as HDF5"),
         ("none.h5ad", {}, "none.h5ad' does not exist; give the path of an .h5ad file on this machine, or"),
         ("none.zarr", {}, "does not exist; give the path or URL"),
+        ("cells.h5ad", {"key_added": "fine"}, r"^key_added: got 'fine' and .* annotate\(adata, result, 'fine'\)"),
         ("array.zarr", {"use_graph": "distances"}, "is an array; give the path or URL of a group"),
     ):
         with pytest.raises(InputError, match=message):
