@@ -193,7 +193,8 @@ def foresee(
     archive, length, step, component, times
         As of :func:`windows`.
     **options
-        Its `features`, `rate` and `channels`, and `out`, `storage_options`, `memory_limit` and `n_threads`.
+        Its `features`, `rate` and `channels`, and `out`, `storage_options`, `missing_chunks`, `memory_limit` and
+        `n_threads`.
 
     Returns
     -------
@@ -208,7 +209,11 @@ def foresee(
     described: dict[str, Any] = {
         name: options.pop(name) for name in ("features", "rate", "channels") if name in options
     }
-    found = open_recordings(archive, component, times, storage_options=options.get("storage_options"))
+    reading = {
+        "storage_options": options.get("storage_options"),
+        "missing_chunks": options.pop("missing_chunks", "error"),
+    }
+    found = open_recordings(archive, component, times, **reading)
     return _Call.of(found, (length, step), described, RunOptions(**options)).foresee()
 
 

@@ -63,17 +63,17 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
         "storage_options": storage_options,
     }
     data: Any = job.archive
-    component: dict[str, Any] = {"component": job.component}
+    reading = job.reading
     if job.windows is None:
-        rows = int(open_source(job.archive, job.component, storage_options).shape[0])
+        rows = int(open_source(job.archive, **reading, storage_options=storage_options).shape[0])
     else:
         out = os.path.join(job.folder, windows_name(job.rows_of))
-        rows, columns = foresee(job.archive, **job.windows, **component, **limits, out=out)
-        data, component = np.broadcast_to(np.float32(0), (rows, columns)), {}  # of their shape, and without memory
+        rows, columns = foresee(job.archive, **job.windows, **reading, **limits, out=out)
+        data, reading = np.broadcast_to(np.float32(0), (rows, columns)), {}  # of their shape, and without memory
     taken = min(rows, job.refits.last or job.refits.reservoir or rows)
     if taken:
         out = os.path.join(job.folder, run_name(1))
-        pipeline.plan(data, job.c, method=job.method, n_rows=taken, out=out, **component, **limits, **job.options)
+        pipeline.plan(data, job.c, method=job.method, n_rows=taken, out=out, **reading, **limits, **job.options)
     return rows
 
 

@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from bigsmic import registry
 from bigsmic.errors import InputError
@@ -15,7 +15,7 @@ from bigsmic.store import absolute, digest
 from bigsmic.types import StrPath
 from bigsmic.validation import parse_bytes
 
-OF_JOBS = ("archive", "folder", "component", "memory_limit", "threads", "keep", "report", "after")
+OF_JOBS = ("archive", "folder", "component", "missing_chunks", "memory_limit", "threads", "keep", "report", "after")
 TABLES = ("windows", "fit", "refit")
 NIGHT = "{night}"
 """Placeholder for the number of the night in the path of a report."""
@@ -52,6 +52,12 @@ def _command(value: Any) -> tuple[str, ...]:
     if not words:
         raise ValueError("write a command")
     return words
+
+
+def _absent(value: Any) -> str:
+    if value not in ("error", "fill"):
+        raise ValueError("write 'error' or 'fill'")
+    return str(value)
 
 
 def _place(value: Any) -> str:
@@ -96,6 +102,8 @@ class Job:
         Of the file.
     archive, component : str
         Rows; or recordings, where there are `windows`.
+    missing_chunks : {"error", "fill"}
+        Whether an absent chunk of the archive is an error, or is read as its fill value.
     folder : str
         Where runs, windows, history and journal are kept.
     memory_limit : int or str, optional
@@ -119,6 +127,7 @@ class Job:
     archive: str
     folder: str
     component: str | None = None
+    missing_chunks: Literal["error", "fill"] = "error"
     memory_limit: int | str | None = None
     threads: int | None = None
     keep: int = 3
@@ -179,6 +188,11 @@ class Job:
             raise file.refuse(("fit", "kernel"), "got a graph, which cannot have new rows; fit rows")
 
     @property
+    def reading(self) -> dict[str, Any]:
+        """Options that read the archive."""
+        return {"component": self.component, "missing_chunks": self.missing_chunks}
+
+    @property
     def rows_of(self) -> str:
         """Identity of the rows: their archive and windows."""
         return digest([absolute(self.archive), self.component, self.windows])
@@ -192,6 +206,7 @@ class Job:
 
 _TOP: dict[str, toml_file.Check] = {
     **dict.fromkeys(("archive", "folder", "component"), text),
+    "missing_chunks": _absent,
     "memory_limit": _size,
     "threads": integer(1),
     "keep": integer(1),

@@ -97,10 +97,8 @@ class Night:
     @property
     def reading(self) -> Facts:
         """Options for reading them."""
-        component = (
-            {} if self.job.windows is not None or self.job.component is None else {"component": self.job.component}
-        )
-        return component | {name: value for name, value in self.resources.items() if value is not None}
+        of_archive = self.job.reading if self.job.windows is None else {}
+        return of_archive | {name: value for name, value in self.resources.items() if value is not None}
 
 
 def run_name(night: int) -> str:
@@ -121,8 +119,8 @@ def rows_of(job: Job, folder: WorkFolder) -> str:
 def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, progress: Progress) -> int:
     """Count the rows of the archive, after adding windows of new samples."""
     if job.windows is None:
-        return int(open_source(job.archive, job.component, storage_options).shape[0])
-    limits = {"memory_limit": job.memory_limit, "n_threads": job.threads, "component": job.component}
+        return int(open_source(job.archive, **job.reading, storage_options=storage_options).shape[0])
+    limits = {"memory_limit": job.memory_limit, "n_threads": job.threads, **job.reading}
     shown = {"storage_options": storage_options, "progress": progress}
     made = windows(job.archive, out=rows_of(job, folder), **{**job.windows, **limits, **shown})
     return len(made)
@@ -191,8 +189,8 @@ def _like(night: Night) -> Result | None:
     """The run whose numbers a fit keeps; None if its rows have other columns."""
     if night.before is None or "labels" in night.job.options:
         return None
-    component = night.reading.get("component")
-    columns = open_source(night.rows, component, night.reading.get("storage_options")).shape[1]
+    reading = {name: value for name, value in night.reading.items() if name != "progress"}
+    columns = open_source(night.rows, **reading).shape[1]
     return night.before if night.before.diagnostics["columns"] == columns else None
 
 

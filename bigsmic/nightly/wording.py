@@ -13,6 +13,7 @@ from bigsmic.spelling import respelled
 KEYS = {
     "out": "folder",
     "component": "component",
+    "missing_chunks": "missing_chunks",
     "memory_limit": "memory_limit",
     "n_threads": "threads",
     **{name: f"windows.{name}" for name in ("length", "step", "features", "rate", "times", "channels")},

@@ -87,6 +87,10 @@ WRONG = {
     'archive = "x"': "has no folder",
     LEAST + 'memory = "1GiB"': r"line 3: memory: unknown key; did you mean memory_limit\?",
     LEAST + 'memory_limit = "much"': "line 3: memory_limit: got 'much'; write a size",
+    LEAST + "missing_chunks = 'zero'": "line 3: missing_chunks: got 'zero'; write 'error' or 'fill'",
+    LEAST + "missing_chunks = ['fill']": "line 3: missing_chunks: got .*; write 'error' or 'fill'",
+    LEAST
+    + "[fit]\nmissing_chunks = 'fill'": "line 4: fit.missing_chunks: .*write missing_chunks above the first table",
     LEAST + "threads = 0": "line 3: threads: got 0; write an integer, 1 or more",
     LEAST + "keep = 0": "line 3: keep: got 0; write an integer, 1 or more",
     LEAST + "keep = true": "line 3: keep: got True; write an integer",

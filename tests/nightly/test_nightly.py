@@ -13,8 +13,8 @@ import zarr
 from nights import Killed, Killer, Machine, finish, job, labels_of
 
 from bigsmic import Result
-from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError
-from bigsmic.nightly import Job, history, nightly, steps
+from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError, StorageError
+from bigsmic.nightly import Job, check, history, nightly, steps
 from bigsmic.store import WorkFolder
 from bigsmic.updates.drift import RECOMMENDED
 
@@ -44,6 +44,20 @@ def test_the_first_night_fits_and_the_next_ones_label_what_has_come(tmp_path, ma
     assert table.run.tolist() == [1, 1]
     assert table.clusters.tolist() == [3, 3]
     assert (table.ended >= table.begun).all()
+
+
+@pytest.mark.parametrize("text", ["", "[windows]\nlength = 10\nrate = 25\n"])
+def test_chunks_that_the_writer_leaves_out_are_read_as_fill_values_if_the_job_says_so(tmp_path, machine, text):
+    machine.night(900)
+    (tmp_path / "machine.zarr" / "c" / "2" / "0").unlink()
+    with pytest.raises((StorageError, RunError), match="missing_chunks = 'fill'"):
+        nightly(job(tmp_path, text, fit="c = 3"))
+    file = job(tmp_path, text, fit="c = 3", top='missing_chunks = "fill"')
+    n = 90 if text else 900
+    assert check(file) == n
+    assert nightly(file).rows == n
+    machine.night(100)
+    assert nightly(file).steps["label"]["new"] == n // 9
 
 
 def test_nothing_is_done_where_nothing_is_due(tmp_path, machine):
