@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.plots.axes import axes_or_new
@@ -27,7 +27,8 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     ----------
     result : Result
     times : array_like, shape (n,), optional
-        A time for every row, numbers or datetime64; by default the number of the row.
+        A time for every row, numbers, datetime64, or periods of pandas, of which the start counts; by default the
+        number of the row.
     n_bins : int
         Number of bins of equal length in which shares are counted; if times are integers or dates that span fewer
         units, there is one bin for each unit.
@@ -90,9 +91,22 @@ def _edges(at: Any, n_bins: int) -> Any:
     return start + (np.ceil(steps).astype(np.int64) if is_date else steps)
 
 
+def _starts(times: NDArray[Any]) -> NDArray[Any]:
+    """Times as they are, periods of pandas as the times at which they start."""
+    if times.dtype != object or not times.size or type(times.flat[0]).__name__ not in ("Period", "NaTType"):
+        return times
+    from pandas import PeriodIndex
+
+    try:
+        starts: NDArray[Any] = PeriodIndex(times.ravel()).to_timestamp().to_numpy().reshape(times.shape)
+    except (TypeError, ValueError):  # of several frequencies, or beside what is no period
+        return times
+    return starts
+
+
 def checked_times(times: ArrayLike, n: int) -> Any:
     """A finite number or a datetime64 for every row; InputError if they are anything else."""
-    found = np.asarray(times)
+    found = _starts(np.asarray(times))
     if found.shape != (n,) or found.dtype.kind not in "fiuM":
         remedy = REMEDIES.get(found.dtype.kind, "") if found.shape == (n,) else ""
         raise InputError(

@@ -456,6 +456,20 @@ def test_a_fit_without_labels_is_refused_with_what_to_do(fits, ax, name):
         getattr(plots, name)(fits("open"), ax=ax)
 
 
+@pytest.mark.parametrize("kind", [pd.PeriodIndex, pd.Series, list])
+def test_periods_count_from_their_start(fits, ax, kind):
+    months = pd.period_range("1970-01", periods=700, freq="M")
+    plots.timeline(fits("smic"), kind(months), ax=ax)
+    assert ax.get_xlim() == tuple(mpl.dates.date2num(np.array(["1970-01-01", "2028-04-01"], "M8[ns]")))
+
+
+def test_periods_of_several_lengths_and_none_are_refused(fits):
+    months = list(pd.period_range("2026-01", periods=699, freq="M"))
+    for other, why in ((pd.Period("2026-01-01", "D"), "got object of shape"), (pd.NaT, "row 699 has no time")):
+        with pytest.raises(InputError, match=f"times: {why}"):
+            plots.timeline(fits("smic"), [*months, other])
+
+
 @pytest.mark.parametrize("name", [*DRAWN, "profiles"])
 @pytest.mark.parametrize(
     ("wrong", "message"),
