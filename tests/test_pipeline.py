@@ -326,6 +326,17 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, 2.5, {}, r"c \(n_clusters\): got 2\.5; use an integer"),
         (ROWS, True, {}, "got True; use an integer"),
         (ROWS, "auto", {}, r"c \(n_clusters\): got 'auto'; use an integer, a range such as \(2, 30\), or None"),
+        *(
+            (
+                ROWS,
+                c,
+                {"method": method},
+                r"n_clusters\)?: got .*; use an integer.* that find the number, .*'smic' and '3smic'",
+            )
+            for method in ("rim", "kernel_rim", "mic", "mspc", "mwca")
+            for c in ("auto", range(2, 5), None)
+            if c is not None or "rim" not in method
+        ),
         (ROWS, 2, {"prior": [1.0]}, "got 1 values for c = 2"),
         (ROWS, 2, {"prior": "half"}, "prior: got a str that is no array of numbers"),
         (ROWS, 2, {"prior": [0.7, 0.7]}, r"sum 1\.4; give positive values that sum to 1"),

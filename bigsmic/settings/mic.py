@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 from bigsmic.settings import sequences, smic
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import COUNT_OR_ALL, FROM_ZERO, INTEGER, INTEGERS, POSITIVE, option
+from bigsmic.validation import check_clusters
 
 GRID = (3, 5, 7, 10)
 PAPER_GRID = tuple(range(1, 11))
@@ -59,6 +60,7 @@ class Settings(MethodSettings):
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
     def __post_init__(self) -> None:
+        check_clusters("c (n_clusters)", self.n_clusters)
         super().__post_init__()
         sequences.check_neighbor_number("start_t", self.start_t)
         if self.t is None:

@@ -8,7 +8,7 @@ from bigsmic.errors import InputError
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import FROM_ZERO, INTEGER, NUMBER_OR_WORD, option
 from bigsmic.settings.smic import SEED_HELP
-from bigsmic.validation import check_integer
+from bigsmic.validation import check_clusters
 
 if TYPE_CHECKING:
     from bigsmic.numerics.objectives.mspc.solvers import SplitSettings
@@ -54,7 +54,7 @@ class Settings(MethodSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n_clusters", self.n_clusters, 1)
+        check_clusters("n_clusters", self.n_clusters)
         for name in ("n_clusters", "max_iter"):
             object.__setattr__(self, name, int(getattr(self, name)))
         if isinstance(self.reg, str) and self.reg != "auto":

@@ -9,7 +9,7 @@ from bigsmic.errors import InputError
 from bigsmic.settings import smic
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import FROM_ZERO, INTEGER, NUMBER_OR_WORD, POSITIVE, option
-from bigsmic.validation import check_integer
+from bigsmic.validation import check_clusters
 
 WIDTHS = ("deviation", "quartile", "likelihood")
 
@@ -61,7 +61,7 @@ class Settings(MethodSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_integer("n_clusters", self.n_clusters, 1)
+        check_clusters("n_clusters", self.n_clusters)
         for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
             object.__setattr__(self, name, int(getattr(self, name)))
         if self.solver == "spectral" and self.n_clusters > 2:

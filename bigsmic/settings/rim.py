@@ -12,7 +12,7 @@ from bigsmic.errors import InputError
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import ARRAY, INTEGER, NUMBER_OR_WORD, POSITIVE, SHARES_OR_WORD, Option, declared, option
 from bigsmic.settings.smic import SCALE_HELP, SCALES, SEED_HELP
-from bigsmic.validation import check_integer, check_positive, to_array
+from bigsmic.validation import check_clusters, check_positive, to_array
 
 CATEGORIES = 100  # at the start, if the number of clusters is open
 _PER_ROW = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*[nN]\s*\Z")
@@ -90,7 +90,7 @@ class Settings(MethodSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_clusters is not None:
-            check_integer("n_clusters", self.n_clusters, 1)
+            check_clusters("n_clusters", self.n_clusters, ", or None, with which reg decides how many are left")
         self._check_reg()
         object.__setattr__(self, "prior", _checked_prior(self.prior, self.n_clusters))
         if self.n_init_categories is not None and self.n_init_categories < (self.n_clusters or 0):
