@@ -29,9 +29,8 @@ class _NotComputed:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, numbers.Number | np.ndarray) and not isinstance(
-            other, bool
-        ):  # `in (None, False)` is asked
+        is_flag = isinstance(other, bool)  # as of `array in (None, False)`, which asks for the object
+        if isinstance(other, numbers.Number | np.ndarray) and not is_flag:
             _refuse(self, "==")
         return NotImplemented
 
