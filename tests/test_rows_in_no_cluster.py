@@ -242,3 +242,36 @@ def test_trimmed_rows_follow_their_neighbours(rows, tmp_path):
 def test_trimming_wants_distances():
     with pytest.raises(InputError, match="trim: got True with kernel='precomputed'"):
         resolve(2, kernel="precomputed", trim=True)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    """Five blobs in a plane, and a fifth of rows anywhere: their distances are as wide as those of the blobs' tails."""
+    rng = np.random.default_rng(3)
+    centers = 8 * np.array([(0, 0), (1, 0), (0, 1), (1, 1), (2, 0.5)])
+    y = np.repeat([*range(5), -1], [480] * 5 + [600])
+    noise = rng.uniform((-4, -4), (20, 12), (3000, 2))
+    return np.where(y[:, None] < 0, noise, centers[y] + rng.normal(0, 0.5, (3000, 2))).astype(np.float32), y
+
+
+def test_dense_noise_in_a_plane_is_found_and_predicted(plane):
+    X, y = plane
+    found = bigsmic.fit(X[::2], 5, noise=True)
+    for labels, truth in ((found.labels, y[::2]), (found.predict(X[1::2]), y[1::2])):
+        assert np.mean(labels[truth < 0] < 0) > 0.6
+        assert np.mean(labels[truth >= 0] < 0) < 0.03
+
+
+def test_noise_is_the_same_in_parts_and_as_a_whole(plane, tmp_path):
+    """The gap before noise is from samples of all blocks."""
+    parts = zarr.create_array(str(tmp_path / "X.zarr"), data=plane[0], chunks=(137, 2))
+    assert_identical(bigsmic.fit(parts, 5, noise=True, n_threads=2), bigsmic.fit(plane[0], 5, noise=True, n_threads=1))
+
+
+def test_a_cluster_of_noise_is_said_to_be_one(found):
+    assert "nearly all rows of cluster" not in repr(found)
+    noise = found.diagnostics["noise"]
+    other = pickle.loads(pickle.dumps(found))
+    next_to = [*noise["next_to"][:-1], 20 * int(found.sizes[-1])]
+    other.__dict__["diagnostics"] = found.diagnostics | {"noise": noise | {"next_to": next_to}}
+    assert "in no cluster, with nearly all rows of cluster 5" in repr(other)

@@ -18,6 +18,9 @@ from bigsmic.validation import check_integer
 from bigsmic.views.clusters import SAMPLE_ROWS
 from bigsmic.views.layout import Neighborhoods
 
+MOSTLY = 0.9
+"""Share of its rows from which on a cluster is named as noise."""
+
 if TYPE_CHECKING:
     import pandas as pd
     from scipy.sparse import csr_array
@@ -204,8 +207,14 @@ class SMICResult(LabelingsResult):
 
     def _choice_lines(self) -> list[str]:
         noise = self.diagnostics.get("noise")
-        lines = [f"  noise      {noise['rows']:,} rows ({noise['share']:.1%}) in no cluster"] if noise else []
-        return [*super()._choice_lines(), *lines]
+        if not noise:
+            return super()._choice_lines()
+        line = f"  noise      {noise['rows']:,} rows ({noise['share']:.1%}) in no cluster"
+        pairs = zip(self.diagnostics["output"]["cluster_sizes"], noise["next_to"], strict=True)
+        of_noise = [str(y) for y, (left, taken) in enumerate(pairs) if taken > MOSTLY * (left + taken)]
+        if of_noise:
+            line += f", with nearly all rows of cluster{'s' * (len(of_noise) > 1)} {', '.join(of_noise)}"
+        return [*super()._choice_lines(), line]
 
     @cached_property
     def noise(self) -> NDArray[np.float32]:
