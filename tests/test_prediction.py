@@ -73,6 +73,17 @@ def test_a_row_does_not_depend_on_the_others(results, new_rows, name):
         np.testing.assert_array_equal(result.predict_proba(new_rows[i : i + 1]), together[i : i + 1])
 
 
+def test_a_row_of_dependent_columns_does_not_depend_on_the_others():
+    random = np.random.default_rng(1)
+    factors = 1.5 * random.standard_normal((3, 8))[random.integers(0, 3, 600)] + random.standard_normal((600, 8))
+    X = factors @ random.standard_normal((8, 120))  # of 50 components, 42 are rounding errors
+    result = bigsmic.fit(X, 3, **FAST)
+    together = result.predict_proba(X)
+    parts = [result.predict_proba(X[i : i + 1]) for i in range(200)] + [result.predict_proba(X[200:207])]
+    np.testing.assert_array_equal(np.concatenate(parts), together[:207])
+    np.testing.assert_array_equal(result.predict(X), result.labels)
+
+
 @pytest.mark.parametrize("name", READINGS)
 def test_training_rows_mostly_get_their_labels(results, blobs, name):
     result = results(name)

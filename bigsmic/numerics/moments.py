@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.principal_axes import remainders
+from bigsmic.numerics.products import row_product
 from bigsmic.types import Floats, Integers
 
 ROUNDING = 1e-9  # of variances relative to their bound
@@ -135,7 +136,7 @@ class Scaler(NamedTuple):
             for i, tile in enumerate(_tiles(X, origin=self.origin)):
                 centred = tile - self.mean
                 centred *= self.factor
-                out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
+                out[i * step : i * step + len(tile)] = centred if self.axes is None else row_product(centred, self.axes)
         return out
 
     def within_reach(self, X: Any) -> Floats:
@@ -153,7 +154,7 @@ class Scaler(NamedTuple):
         halves = X / 2 - self.center / 2  # as the difference itself may overflow
         sizes = np.abs(halves).max(axis=1, keepdims=True, initial=0)
         found = np.divide(halves, sizes, out=np.zeros_like(halves), where=sizes > 0) * self.factor
-        found = found if self.axes is None else found @ self.axes
+        found = found if self.axes is None else row_product(found, self.axes)
         units = np.abs(found).max(axis=1, keepdims=True, initial=0)
         with np.errstate(over="ignore"):
             reach = np.minimum(2 * sizes * units, REACH)

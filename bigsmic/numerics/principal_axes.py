@@ -3,6 +3,7 @@
 import numpy as np
 
 from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.products import row_product
 from bigsmic.types import Floats
 
 _N_ITERATIONS, _N_MORE = 5, 10  # iterations, and columns in addition to those wanted
@@ -51,7 +52,7 @@ def remainders(X: Floats, axes: Floats) -> Floats:
     -------
     norms : ndarray of float64, shape (b,)
     """
-    components = X @ axes
+    components = row_product(X, axes)
     squares = [np.einsum("ij,ij->i", Z, Z, dtype=np.float64) for Z in (X, components)]
     return np.sqrt(np.maximum(squares[0] - squares[1], 0))
 

@@ -11,6 +11,9 @@ import numpy as np
 
 from bigsmic.types import Floats
 
+HEIGHT = 64
+"""Rows of a product of :func:`row_product`: a multiple of what BLAS's kernels compute at a time."""
+
 
 def product(A: Floats, B: Floats) -> Floats:
     """``A B``, where a side may be as narrow as a vector.
@@ -41,3 +44,31 @@ def self_product(A: Floats) -> Floats:
     G : ndarray, shape (m, m), of the dtype of A
     """
     return product(A.T, A)
+
+
+def row_product(A: Floats, B: Floats) -> Floats:
+    """``A B``, whose rows have the same bits whatever other rows come with them.
+
+    For single vectors and small matrices, BLAS has other kernels, which round otherwise. So all products have one shape
+    and order; the last one has rows of zeros. In float32, its kernels also round rows of one product differently.
+
+    Parameters
+    ----------
+    A : ndarray of float64, shape (n, d)
+    B : ndarray of float64, shape (d, m)
+
+    Returns
+    -------
+    C : ndarray, shape (n, m), C-ordered
+    """
+    n, d = A.shape
+    whole = n - n % HEIGHT
+    rows = np.ascontiguousarray(A)
+    found = np.empty((n, B.shape[1]), np.result_type(A, B))
+    for lo in range(0, whole, HEIGHT):
+        found[lo : lo + HEIGHT] = product(rows[lo : lo + HEIGHT], B)
+    if whole < n:
+        padded = np.zeros((HEIGHT, d), rows.dtype)
+        padded[: n - whole] = rows[whole:]
+        found[whole:] = product(padded, B)[: n - whole]
+    return found

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bigsmic.numerics.products import product, self_product
+from bigsmic.numerics.products import HEIGHT, product, row_product, self_product
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -36,3 +36,16 @@ def test_nan_stays():
     A = np.full((4, 2), np.nan)
     assert np.isnan(self_product(A)).all()
     assert np.isnan(product(A, A.T)).all()
+
+
+@pytest.mark.parametrize("shape", [(120, 50), (784, 50), (2000, 19), (60, 1)])
+@pytest.mark.parametrize("n", [0, 1, HEIGHT, 2 * HEIGHT + 3])
+def test_a_row_of_a_product_does_not_depend_on_the_others(n, shape):
+    random = np.random.default_rng(0)
+    A, B = random.standard_normal((n, shape[0])), random.standard_normal(shape)
+    whole = row_product(A, B)
+    np.testing.assert_allclose(whole, A @ B, atol=1e-12)
+    np.testing.assert_array_equal(row_product(np.asfortranarray(A), B), whole)
+    np.testing.assert_array_equal(row_product(A[::-1], B)[::-1], whole)
+    for i in range(n):
+        np.testing.assert_array_equal(row_product(A[i : i + 1], B)[0], whole[i])
