@@ -236,6 +236,13 @@ def test_cuts_out_of_range_are_refused(open_result, c):
         open_result.cut(c)
 
 
+def test_a_cut_of_a_fit_without_trees_says_what_to_do(blobs):
+    with pytest.raises(
+        InputError, match=r"cut: got 3 clusters, but this fit has no over-segmented labeling to cut; fit"
+    ):
+        bigsmic.fit(blobs[0][:3], 2, n_threads=1).cut(3)
+
+
 @pytest.mark.parametrize("c", [2.5, None, "3", True])
 def test_cuts_into_what_is_no_integer_are_refused(open_result, c):
     with pytest.raises(InputError, match=f"cut: got {c!r}; use an integer"):

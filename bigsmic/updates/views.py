@@ -28,6 +28,7 @@ class ArchiveViews:
         @property
         def _context(self) -> Context: ...
         def _check_predicts(self) -> None: ...
+        def _refuse_undecided(self, what: str) -> None: ...
         def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any: ...
 
     @cached_property
@@ -97,6 +98,7 @@ class ArchiveViews:
         """Labels, posteriors and novelty of the rows that updates have labelled, in memory."""
         from bigsmic.updates.updating import Updates
 
+        self._refuse_undecided("updates")
         return Updates.of(self._context, self._selection.stop)
 
     @property

@@ -233,6 +233,11 @@ def test_what_cannot_be_updated_is_refused(archive, rows):
     assert saved.update(path / "X").rows == 700
 
 
+def test_a_fit_without_labels_has_no_updates(rows):
+    with pytest.raises(InputError, match="updates: the fit was given no number of clusters"):
+        _ = bigsmic.fit(rows[:9], n_threads=1).updates  # fewer rows than valleys are tested for
+
+
 def test_nothing_new(archive, rows):
     _, result, _ = archive
     found = result.update(rows[:800])

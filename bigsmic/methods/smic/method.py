@@ -225,10 +225,15 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     context = Context(None, base, settings)
     columns = tuple(m for m in _chosen_columns(context, n_clusters) if m >= n_clusters)
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
+    if not width:
+        raise InputError(
+            f"cut: got {n_clusters} clusters, but this fit has no over-segmented labeling to cut; fit again with that "
+            "number, or with assignment='merge' and more rows"
+        )
     if not columns or n_clusters < 2:
         raise InputError(
             f"cut: got {n_clusters} clusters, but this fit has trees of {sorted(width)} columns, which can be cut "
-            f"into 2 to {max(width, default=0)}: give one of these numbers, or fit with a larger c for more"
+            f"into 2 to {max(width)}: give one of these numbers, or fit with a larger c for more"
         )
     if graph_parts.falls_apart(context, n_clusters):
         columns = tuple(sorted({int(n_clusters), *columns}))
