@@ -134,7 +134,7 @@ def figures(fitted, trees):
     found = {"n_clusters": k, "true": int(truth.max()) + 1, "answer": k > 1 and not _is_clumped(fitted, labels)}
     found["ari"] = float(ari(truth[in_cluster], labels[in_cluster]))
     counts = np.bincount(labels)
-    spacing, _ = noise.spacing(fitted.log_sigma, labels, len(counts), np.ones(len(labels), bool))
+    spacing, _ = noise.spacing(fitted.log_sigma, labels, np.ones(len(labels), bool), len(counts))
     measure = noise.for_scores(spacing, noise.gap(fitted.log_sigma, labels, counts))
     is_noise = noise.is_noise(noise.scores(fitted.log_sigma, labels, measure))
     if in_cluster.all():

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import gaussians, noise
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
-from bigsmic.numerics.labeling.noise import Spacing
+from bigsmic.numerics.labeling.noise import Spacing, spacing
 from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
@@ -17,7 +17,7 @@ from bigsmic.stages import connectivity, valleys
 from bigsmic.stages.choice import chosen, chosen_set
 from bigsmic.stages.consensus import voted
 from bigsmic.stages.labelings import TILE_ROWS
-from bigsmic.stages.noise import log_distances, spacing
+from bigsmic.stages.noise import log_distances, sampled
 from bigsmic.stages.shown_number import are_dense_parts, are_parts
 from bigsmic.types import Floats, Integers
 
@@ -47,7 +47,7 @@ def _find(job: Job, block: int) -> None:
     context = job.context
     w = chosen_set(context)
     counts = job.sum_blocks(GAUSSIANS, context.blocks, partial(_counts, w=w))
-    of_clusters, _ = spacing(job, GAUSSIANS, counts, partial(_voted, w=w), log_distances)
+    of_clusters, _ = spacing(*sampled(job, GAUSSIANS, counts, partial(_voted, w=w), log_distances), len(counts))
     moments = job.sum_blocks(GAUSSIANS, context.blocks, partial(_moments, w=w, of_clusters=of_clusters))
     (found,) = job.map_here(gaussians.of_moments, [moments])
     confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, w=w, of_clusters=of_clusters, found=found))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,9 @@ def _find_spacing(job: Job, block: int) -> None:
     context = job.context
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
-    log_sigma, labels, in_common = _samples(job, SPACING, counts, _labels, _over_all_columns)
-    of_clusters, of_all = noise.spacing(log_sigma, labels, len(counts), in_common)
-    gap = noise.gap(log_sigma, labels, counts)
+    sample = sampled(job, SPACING, counts, _labels, _over_all_columns)
+    of_clusters, of_all = noise.spacing(*sample, len(counts))
+    gap = noise.gap(sample.log_sigma, sample.labels, counts)
     arrays = noise.for_scores(of_clusters, gap)._asdict() | {"all": np.array(of_all)}
     job.run.write(SPACING, block, arrays)
 
@@ -48,14 +48,30 @@ def _labels(context: Context, p: int) -> Integers:
     return labels
 
 
-def spacing(
+class Sample(NamedTuple):
+    """Rows that were drawn of every cluster.
+
+    Parameters
+    ----------
+    log_sigma : ndarray of float64, shape (s,)
+    labels : ndarray of int, shape (s,)
+    in_common : ndarray of bool, shape (s,)
+        Rows that belong to the sample of all rows.
+    """
+
+    log_sigma: Floats
+    labels: Integers
+    in_common: NDArray[np.bool_]
+
+
+def sampled(
     job: Job,
     stage: str,
     counts: NDArray[Any],
     read: Callable[[Context, int], Integers],
     measure: Callable[[Context, int], Floats],
-) -> tuple[Spacing, Spacing]:
-    """Spacing of the rows of every cluster, and of all rows, from samples drawn by the name of the stage.
+) -> Sample:
+    """Log distances and labels of rows of every cluster, drawn by the name of the stage.
 
     Parameters
     ----------
@@ -70,24 +86,11 @@ def spacing(
 
     Returns
     -------
-    of_clusters, of_all : Spacing
+    Sample
     """
-    log_sigma, labels, in_common = _samples(job, stage, counts, read, measure)
-    return noise.spacing(log_sigma, labels, len(counts), in_common)
-
-
-def _samples(
-    job: Job,
-    stage: str,
-    counts: NDArray[Any],
-    read: Callable[[Context, int], Integers],
-    measure: Callable[[Context, int], Floats],
-) -> tuple[Floats, Integers, NDArray[np.bool_]]:
-    """Log distances, labels and mask of the common sample of the rows that were drawn in all blocks."""
-    sample = partial(_sample, stage=stage, counts=counts, read=read, measure=measure)
-    parts = job.map_blocks(stage, job.context.blocks, sample)
-    log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return log_sigma, labels, in_common
+    task = partial(_sample, stage=stage, counts=counts, read=read, measure=measure)
+    parts = job.map_blocks(stage, job.context.blocks, task)
+    return Sample(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _sample(
@@ -97,13 +100,13 @@ def _sample(
     counts: NDArray[Any],
     read: Callable[[Context, int], Integers],
     measure: Callable[[Context, int], Floats],
-) -> tuple[Floats, Integers, NDArray[np.bool_]]:
-    """Log distances and labels of the drawn rows, and the mask of those in the sample of all rows."""
+) -> Sample:
+    """The drawn rows of one block."""
     labels = read(context, p)
     uniform = row_uniform(context.settings.seed, stage, context.run.read("rows", p, "rows"))
     drawn = is_drawn(uniform, counts[labels])
     in_common = is_drawn(uniform, np.full(len(labels), context.n))
-    return measure(context, p)[drawn], labels[drawn], in_common[drawn]
+    return Sample(measure(context, p)[drawn], labels[drawn], in_common[drawn])
 
 
 def log_distances(context: Context, p: int) -> Floats:

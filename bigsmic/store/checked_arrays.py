@@ -15,47 +15,7 @@ from bigsmic.types import Floats, Integers
 SPAN_BYTES = 16 << 20  # read at once when all rows are read
 
 
-_OPERATORS = {
-    **{"lt": "<", "le": "<=", "gt": ">", "ge": ">="},
-    **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"},
-    **{"and": "&", "or": "|", "xor": "^", "neg": "-", "pos": "+", "invert": "~", "abs": "abs"},
-}
-
-
-class _NotComputed:
-    """Refuses what computes with all entries, as they may not fit into memory, and says how it is done."""
-
-    def _remedy(self) -> str:
-        raise NotImplementedError
-
-    def __eq__(self, other: object) -> bool:
-        is_flag = isinstance(other, bool)  # as of `array in (None, False)`, which asks for the object
-        if isinstance(other, numbers.Number | np.ndarray) and not is_flag:
-            _refuse(self, "==")
-        return NotImplemented
-
-    __hash__ = object.__hash__
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not hasattr(np.ndarray, name):
-            return object.__getattribute__(self, name)  # raises AttributeError
-        raise AttributeError(f"{name}: not computed on disk; {self._remedy()}", name=name, obj=self)
-
-
-def _refuse(array: _NotComputed, symbol: str) -> NoReturn:
-    raise TypeError(f"{symbol}: not computed on disk; {array._remedy()}")
-
-
-def _refusal(symbol: str) -> Callable[..., NoReturn]:
-    return lambda self, other=None: _refuse(self, symbol)
-
-
-for _name, _symbol in _OPERATORS.items():
-    for _side in ("", "r"):
-        setattr(_NotComputed, f"__{_side}{_name}__", _refusal(_symbol))
-
-
-class CheckedArray(_NotComputed):
+class CheckedArray:
     """Array of a finished run on disk: a slice reads its rows and checks them against the checksums of the fit.
 
     A slice reads every block of rows that it touches. ``numpy.asarray`` takes all rows, ``dask.array.from_array`` makes
@@ -95,9 +55,24 @@ class CheckedArray(_NotComputed):
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __eq__(self, other: object) -> bool:
+        is_flag = isinstance(other, bool)  # as of `array in (None, False)`, which asks for the object
+        if isinstance(other, numbers.Number | np.ndarray) and not is_flag:
+            raise TypeError(f"==: {self._remedy()}")
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            return object.__getattribute__(self, name)  # raises AttributeError
+        raise AttributeError(f"{name}: {self._remedy()}", name=name, obj=self)
+
     def _remedy(self) -> str:
+        """Why nothing computes with all entries, which may not fit into memory, and what does."""
         name = self._name
         return (
+            "not computed on disk; "
             f"take {name} into memory, {self.nbytes / 2**20:,.1f} MiB, by result.{name}[:] or "
             f"numpy.asarray(result.{name}), some of its {len(self):,} rows by result.{name}[lo:hi], or compute in "
             f"blocks with dask.array.from_array(result.{name})"
@@ -190,6 +165,22 @@ class CheckedArray(_NotComputed):
         raise self._run.damaged(
             f"{self._name}: rows {lo}:{hi} in {self._run.location}/{self._name} {what}", self._stage, first
         )
+
+
+def _refusing(symbol: str) -> Callable[..., NoReturn]:
+    def operator(array: CheckedArray, other: Any = None) -> NoReturn:
+        raise TypeError(f"{symbol}: {array._remedy()}")
+
+    return operator
+
+
+_ALONE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "neg": "-", "pos": "+", "invert": "~", "abs": "abs"}
+_REFLECTED = {
+    **{"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@"},
+    **{"and": "&", "or": "|", "xor": "^"},
+}
+for _name, _symbol in (_ALONE | _REFLECTED | {f"r{name}": symbol for name, symbol in _REFLECTED.items()}).items():
+    setattr(CheckedArray, f"__{_name}__", _refusing(_symbol))
 
 
 def _row_numbers(index: Any, n: int) -> Integers | None:

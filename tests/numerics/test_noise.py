@@ -15,7 +15,7 @@ def drawn(centers, spreads, size=4001, seed=0):
 
 
 def spacing(log_sigma, labels, n_clusters):
-    return noise.spacing(log_sigma, labels, n_clusters, np.ones(len(labels), bool))
+    return noise.spacing(log_sigma, labels, np.ones(len(labels), bool), n_clusters)
 
 
 def test_centers_and_spreads_are_those_of_gaussians():

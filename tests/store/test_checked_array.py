@@ -1,7 +1,9 @@
 """Arrays at the top of a run are indexed as NumPy does, are lazy, and keep what they are read from."""
 
+import operator
 import pickle
 import re
+from functools import partial
 
 import dask.array
 import numpy as np
@@ -100,7 +102,7 @@ def test_it_travels(posterior, whole):
     ("symbol", "compute"),
     [
         (">", lambda a: a > 0.5),
-        (">", lambda a: 0.5 < a),  # noqa: SIM300
+        (">", partial(operator.lt, 0.5)),
         ("-", lambda a: 1 - a),
         ("*", lambda a: a * np.float32(2)),
         ("==", lambda a: a == 1),

@@ -55,7 +55,7 @@ def log_distance(sigma: Any) -> Floats:
 
 
 def spacing(
-    log_sigma: Floats, labels: Integers, n_clusters: int, in_common: NDArray[np.bool_]
+    log_sigma: Floats, labels: Integers, in_common: NDArray[np.bool_], n_clusters: int
 ) -> tuple[Spacing, Spacing]:
     """Centre and spread of the log distances of every cluster.
 
@@ -67,9 +67,9 @@ def spacing(
     log_sigma : ndarray of float64, shape (s,)
         Of sampled rows.
     labels : ndarray of int, shape (s,)
-    n_clusters : int
     in_common : ndarray of bool, shape (s,)
         Rows that belong to the sample of all rows.
+    n_clusters : int
 
     Returns
     -------
@@ -141,7 +141,8 @@ def _stands_out(peak: Floats, gap: Floats, weights: Floats, in_several: bool) ->
     """Whether clusters have more rows at the peak than in the gap, and several have, if that is asked; arrays (k,)."""
     if gap.sum() >= (1 - DEPTH) * peak.sum():
         return False
-    difference, variance, one = peak - gap, weights * (peak + gap), weights.mean()
+    difference, variance = peak - gap, weights * (peak + gap)
+    one = weights.mean()  # as if one more had been drawn: a few rows beyond an empty gap are no evidence
     if difference.sum() < CERTAIN * np.sqrt(variance.sum() + one):
         return False
     without = difference.sum() - difference, variance.sum() - variance
