@@ -16,7 +16,7 @@ from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
-from bigsmic.stages import choice, dense_parts, number, shown_number, valleys, wider_columns
+from bigsmic.stages import choice, dense_parts, number, number_evidence, shown_number, valleys, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -496,7 +496,7 @@ def test_another_number_is_the_answer_if_labelings_agree_more_on_it(changes, wan
     for k, values in ({8: (0.78, 0.59), 9: (0.8, 0.59), 10: (0.6, 0.6)} | changes).items():
         stability[numbers == k], modularity[numbers == k] = values
     curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
-    evidence = number._Evidence([], [], None, curve, 4, None)
+    evidence = number_evidence.Evidence([], [], None, curve, 4, None)
     assert number._surest(evidence, 11.0) == wanted
     assert number._surest(evidence._replace(shown=1), 11.0) is None
 
@@ -507,7 +507,7 @@ def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
     numbers = np.arange(2, 13)
     stability, modularity = np.where(numbers < 8, 0.95, least), np.where(numbers < 8, 0.5, 0.6)
     curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
-    evidence = number._Evidence([], [], None, curve, 4, None)
+    evidence = number_evidence.Evidence([], [], None, curve, 4, None)
     assert number._surest(evidence, 11.0, beyond=True) == wanted
     assert number._surest(evidence, 7.0, beyond=True) is None
 
@@ -530,9 +530,9 @@ def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(mon
     curve = {"numbers": numbers, "weakest": np.where(numbers == shown + 1, case["next_z"], 5.0)}
     curve |= {"modularity": np.where(numbers == shown, case["modularity"], 0.6), "stability": np.ones(11)}
     monkeypatch.setattr(number.graph_parts, "are_solid", lambda context, n_parts: case["solid"])
-    monkeypatch.setattr(number._Evidence, "drawn", lambda *_: None)
+    monkeypatch.setattr(number_evidence.Evidence, "drawn", lambda *_: None)
     monkeypatch.setattr(number.drawn_clusters, "clumpiness", lambda job, found: case["clumpiness"])
-    evidence = number._Evidence([], [], None, curve, shown, None)
+    evidence = number_evidence.Evidence([], [], None, curve, shown, None)
     assert number._are_too_few(SimpleNamespace(context=None), evidence) == wanted
 
 
@@ -880,8 +880,8 @@ def test_a_piece_that_one_labeling_has_is_no_cluster(pieces, held, wanted):
     found = [labeled(*sorted({100, 200, *more}), held=held) for more in pieces]
     labels, weights, trees = zip(*found, strict=True)
     sizes = [tree.n_clusters for tree in trees]
-    shared = number._Shared(consensus.label_gram(np.stack(labels, axis=1), sizes), sizes, list(weights))
-    shown, counts, agreement = number._shown(trees, shared)
+    shared = number_evidence.SharedRows(consensus.label_gram(np.stack(labels, axis=1), sizes), sizes, list(weights))
+    shown, counts, agreement = number_evidence._shown(trees, shared)
     assert (shown, counts) == wanted
     assert (agreement >= number.PLAIN) == bool(counts)
 
@@ -892,7 +892,9 @@ def test_a_labeling_does_not_agree_with_itself_if_the_others_have_collapsed():
     flat = [np.full_like(W, W.mean()) for W in weights]
     for n_whole, agree in ((1, False), (2, False), (3, True)):
         rows = np.stack([*labels[:n_whole], *shuffled[n_whole:]], axis=1)
-        shared = number._Shared(consensus.label_gram(rows, [3] * 4), [3] * 4, [*weights[:n_whole], *flat[n_whole:]])
-        shown, counts, agreement = number._shown(trees, shared)
+        shared = number_evidence.SharedRows(
+            consensus.label_gram(rows, [3] * 4), [3] * 4, [*weights[:n_whole], *flat[n_whole:]]
+        )
+        shown, counts, agreement = number_evidence._shown(trees, shared)
         assert shown == 3
         assert (counts, agreement) == (([3] * 3, 1.0) if agree else ([], 0.0))

@@ -13,8 +13,10 @@ from bigsmic.numerics.labeling import consensus as numerics
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import density
 from bigsmic.stages.labeling_specs import FINEST_CUT, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import Reader, read_labels
+from bigsmic.stages.shown_number import noise_from
 from bigsmic.types import Floats, Integers
 
 STAGE = "consensus"
@@ -62,8 +64,9 @@ def _shared_rows(job: Job, chosen: Sequence[int]) -> tuple[Integers, list[int]]:
 
 
 def _label_gram(context: Context, p: int, chosen: Sequence[int], of: Sequence[int]) -> Integers:
-    """Number of rows of one block shared by every two labels of the chosen labelings."""
-    return numerics.label_gram(all_labels(context, p, chosen), of)
+    """Number of rows of one block, without noise, shared by every two labels of the chosen labelings."""
+    in_clusters = density.within(context, p, noise_from(context.run))
+    return numerics.label_gram(all_labels(context, p, chosen)[in_clusters], of)
 
 
 def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list[NDArray[Any]], list[list[int]]]:

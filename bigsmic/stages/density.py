@@ -22,6 +22,11 @@ def distances(context: Context, p: int) -> Floats:
     return found
 
 
+def within(context: Context, p: int, reach: float) -> NDArray[np.bool_] | slice:
+    """The rows of a block that are at most so far from their neighbours, as an index; all if the reach is infinite."""
+    return distances(context, p) <= reach if reach < np.inf else slice(None)
+
+
 def are_sparse(context: Context, positions: Integers, limit: float) -> NDArray[np.bool_]:
     """Whether rows at ascending positions are farther than `limit` from their neighbours of the largest t."""
     far: NDArray[np.bool_] = (

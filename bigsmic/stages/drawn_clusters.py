@@ -40,6 +40,11 @@ class DrawnRows(NamedTuple):
     positions: Integers
     sigma: NDArray[np.float32]
 
+    def within(self, reach: float) -> "DrawnRows":
+        """Those that are at most so far from their neighbours."""
+        near = self.sigma <= reach
+        return DrawnRows(self.P[near], self.groups[near], self.positions[near], self.sigma[near])
+
 
 class DrawnClusters(NamedTuple):
     """Drawn rows, and the clusters in which labelings have them.

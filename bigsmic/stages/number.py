@@ -2,40 +2,34 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling import blobs, consensus, cuts, noise
+from bigsmic.numerics.labeling import blobs, consensus, noise
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD, ValleyTree
+from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, dense_parts, density, drawn_clusters, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
-from bigsmic.stages.labelings import Merging, Reader
+from bigsmic.stages.labelings import Merging
+from bigsmic.stages.number_evidence import LEAST_AGREED, Evidence, compare, open_range
 from bigsmic.stages.shown_number import (
+    NOISE_FROM,
     NUMBER,
     PLAIN,
     PLAIN_OF_ONE_VOICE,
-    are_some_more,
     counted,
     is_shown,
 )
-from bigsmic.stages.valley_trees import VALLEYS, valley_tree_of, weights_between
+from bigsmic.stages.valley_trees import VALLEYS, valley_tree_of
 from bigsmic.stages.wider_columns import FULL, have_copies
-from bigsmic.types import Floats, Integers
+from bigsmic.types import Integers
 
-COLLAPSED = 0.1
-"""Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
-NEARLY_LARGEST = 0.02
-"""Difference in modularity from the largest up to which more clusters than are shown may be preferred."""
 NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
-LEAST_AGREED = 0.7
-"""Agreement from which another number of clusters may be preferred to the one shown, and merges be undone in order."""
 ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
@@ -43,8 +37,6 @@ JOINED_GAIN = 0.004
 
 DEEP = 2 * THRESHOLD
 """Z of a valley that is no gap by chance between rows along a curve."""
-
-ValleyTrees = Sequence[ValleyTree]
 
 
 def count(job: Job) -> int | None:
@@ -64,131 +56,10 @@ def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
     return [b for b, tree in trees.items() if tree.n_clusters < n_clusters]
 
 
-class _Shared(NamedTuple):
-    """What is known of the groups of all labelings.
-
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (S, S)
-        Number of rows shared by every two groups.
-    sizes : list of int, length B
-        Groups of each labeling, S in all.
-    weights : list of ndarray of float64, shapes (sizes[j], sizes[j])
-        Weight of the graph between every two groups of a labeling.
-    """
-
-    rows: np.ndarray
-    sizes: list[int]
-    weights: list[np.ndarray]
-
-    def agreements(self, trees: Sequence[MergeTree], numbers: Integers) -> Floats:
-        """Mean adjusted Rand index between the labelings, cut at each number of clusters."""
-        return cuts.agreements(self.rows, self.sizes, trees, numbers)
-
-    def modularities(self, trees: Sequence[MergeTree], numbers: Integers) -> Floats:
-        """Modularity of the labelings, cut at each number of clusters: mean over labelings."""
-        found = [cuts.modularities(tree, W, numbers) for tree, W in zip(trees, self.weights, strict=True)]
-        return np.mean(found, axis=0)
-
-
-class _Evidence(NamedTuple):
-    """What the labelings say of every number of clusters.
-
-    Parameters
-    ----------
-    by_valleys : list of ValleyTree, length B
-    by_density : list of MergeTree, length B
-    shared : _Shared
-    curve : dict of str to ndarray
-        ``numbers`` of clusters, and for each of them ``weakest``, ``stability`` and ``modularity``.
-    shown : int
-        Number of clusters that the labelings show.
-    drawn_rows : DrawnRows
-        From which the shapes of clusters are known.
-    along_curves, doubtful : bool
-        Whether rows lie along curves, and whether valleys are no evidence alone.
-    on_pieces : bool
-        Whether the clusters shown are pieces of curves, or of dense parts; looked at if labelings do not agree on them,
-        or the number is open.
-    bent : DenseParts or None
-        Dense parts of the graph that are clusters in the place of those shown; or one, of which these are pieces.
-    """
-
-    by_valleys: ValleyTrees
-    by_density: Sequence[MergeTree]
-    shared: _Shared
-    curve: dict[str, NDArray[Any]]
-    shown: int
-    drawn_rows: drawn_clusters.DrawnRows
-    along_curves: bool = False
-    doubtful: bool = False
-    on_pieces: bool = False
-    bent: dense_parts.DenseParts | None = None
-
-    @property
-    def trees(self) -> list[MergeTree]:
-        """Trees of valleys."""
-        return [found.tree for found in self.by_valleys]
-
-    def drawn(self, trees: Sequence[MergeTree], n_clusters: int) -> drawn_clusters.DrawnClusters:
-        """Drawn rows in the clusters of the trees' cuts."""
-        return drawn_clusters.clusters(self.drawn_rows, trees, (self.shared.rows, self.shared.sizes), n_clusters)
-
-    def shape(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> dict[str, float | None]:
-        """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
-        if n_clusters < 2:
-            return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-        return drawn_clusters.shape(job, self.drawn(trees, n_clusters))
-
-    @property
-    def n_columns(self) -> int:
-        """Number of groups that all trees of valleys have."""
-        return _n_columns(self.by_valleys)
-
-    @property
-    def is_one_curve(self) -> bool:
-        """Whether the clusters shown are pieces of a single curve."""
-        return self.bent is not None and len(self.bent.roots) == 1
-
-    @property
-    def dense(self) -> dense_parts.DenseParts | None:
-        """Dense parts that may be the answer, as there are several."""
-        return None if self.is_one_curve else self.bent
-
-    @property
-    def agreement(self) -> float:
-        """How much labelings agree on the clusters shown; 1 where these are outside a given range."""
-        return self.at("stability", self.shown, 1.0)
-
-    @property
-    def disagree(self) -> bool:
-        """Whether labelings do not agree plainly on the clusters shown."""
-        return self.agreement < PLAIN
-
-    @property
-    def most_modular(self) -> int:
-        """Number of clusters of largest modularity."""
-        return int(self.curve["numbers"][np.argmax(self.curve["modularity"])])
-
-    @property
-    def are_nearly_modular(self) -> NDArray[np.bool_]:
-        """Whether clusters have nearly the largest modularity, for each number."""
-        modularity = self.curve["modularity"]
-        return modularity >= modularity.max() - NEARLY_LARGEST
-
-    def at(self, name: str, n_clusters: int, missing: float) -> float:
-        """Entry of the curve for a number of clusters; `missing` if it has none."""
-        return float(self.curve[name][self.curve["numbers"] == n_clusters].sum() if self.has(n_clusters) else missing)
-
-    def has(self, n_clusters: int) -> bool:
-        """Whether the curve has a number of clusters."""
-        return bool((self.curve["numbers"] == n_clusters).any())
-
-
 def _count(job: Job, block: int) -> None:
     context = job.context
     evidence, noted = _evidence(job)
-    shown, (least, most) = evidence.shown, _range(context, evidence.n_columns)
+    shown, (least, most) = evidence.shown, open_range(context, evidence.n_columns)
     parts, shape = _checked_parts(job, _parts_of_graph(context, evidence), evidence)
     other = None if parts else _other_number(job, evidence)
     by_groups = int(np.clip(parts or other or shown, least, most))
@@ -211,44 +82,29 @@ def _count(job: Job, block: int) -> None:
     job.run.write(NUMBER, block, evidence.curve | {"part_of": part_of}, info=info)
 
 
-def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
-    """The evidence, and what of it the stage notes."""
-    context = job.context
-    specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
-    found = [valley_tree_of(context, spec) for spec in specs]
-    by_density = [Reader(context, spec).tree for spec in specs]
-    sizes = [spec.n_eigenvectors for spec in specs]
-    rows = job.sum_blocks(NUMBER, context.blocks, partial(valley_stage.group_gram, sizes=sizes))
-    shared = _Shared(rows, sizes, [weights_between(context, spec) for spec in specs])
-    shown, common, agreed = _shown(found, shared)
-    n_columns = _n_columns(found)
-    least, most = _range(context, n_columns)
-    numbers = np.arange(max(2, least), max(2, least, min(most, n_columns) + 1))
-    stability, by_size = _agreements(found, shared, numbers, shown)
-    left_open = not context.settings.number_given
-    along_curves = left_open and graph_parts.lie_along_curves(context)
-    doubtful = along_curves or (left_open and have_copies(context))
-    at_shown = numbers == shown
-    stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
-    curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
-    evidence = _Evidence(found, by_density, shared, curve, shown, drawn_clusters.draw(job), along_curves, doubtful)
-    if shown > 1 and (evidence.disagree or left_open):
+def _evidence(job: Job) -> tuple[Evidence, dict[str, Any]]:
+    """The evidence, and what of it the stage notes.
+
+    If labelings do not agree on the clusters shown, and there is noise among these, they are compared again without it:
+    each labeling adds its rows to other clusters.
+    """
+    drawn_rows, noise_from = drawn_clusters.draw(job), {}
+    evidence, noted = compare(job, drawn_rows)
+    reach = evidence.reach() if evidence.disagree else np.inf
+    if reach < np.inf:
+        evidence, noted = compare(job, drawn_rows, reach)
+        noise_from = {NOISE_FROM: reach}
+    left_open = not job.context.settings.number_given
+    if evidence.shown > 1 and (evidence.disagree or left_open):
         on_pieces, bent = _pieces(job, evidence)
-        evidence = evidence._replace(on_pieces=on_pieces, bent=bent, doubtful=doubtful or (left_open and on_pieces))
-    votes = [tree.n_clusters for tree in found]
-    noted = {
-        "noise": noise.share(evidence.drawn_rows.sigma),
-        "sparse": noise.distance(evidence.drawn_rows.sigma, noise.AMID),
-        "shown": shown,
-        "votes": votes,
-        "columns": sizes[0],
-        "common": common,
-        "by_size": by_size,
-    }
-    return evidence, noted | {"agreement": evidence.agreement}
+        doubtful = evidence.doubtful or (left_open and on_pieces)
+        evidence = evidence._replace(on_pieces=on_pieces, bent=bent, doubtful=doubtful)
+    sparse = noise.distance(drawn_rows.sigma, noise.AMID)
+    noted |= {"noise": noise.share(drawn_rows.sigma), "sparse": sparse, "agreement": evidence.agreement}
+    return evidence, noted | noise_from
 
 
-def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts | None]:
+def _pieces(job: Job, evidence: Evidence) -> tuple[bool, dense_parts.DenseParts | None]:
     """Whether the clusters shown are pieces of curves, and dense parts, if those that are no dense part are pieces.
 
     Clusters that all labelings part by deep valleys are not pieces of one that is bent. Nor are dense parts looked for
@@ -264,16 +120,7 @@ def _pieces(job: Job, evidence: _Evidence) -> tuple[bool, dense_parts.DenseParts
     return bent is not None or drawn_clusters.pieces(job, found).are_of_curves(), bent
 
 
-def _n_columns(found: ValleyTrees) -> int:
-    return min(len(of_one.tree.columns) for of_one in found)
-
-
-def _range(context: Context, n_columns: int) -> tuple[int, int]:
-    """The least and the largest number of clusters that may be the answer."""
-    return context.settings.open_from or 1, context.settings.open_to or n_columns
-
-
-def _other_number(job: Job, evidence: _Evidence) -> int | None:
+def _other_number(job: Job, evidence: Evidence) -> int | None:
     """Number of clusters that is better than the one shown; None if that is best, or nothing tells."""
     if evidence.doubtful or job.context.settings.propagates or not evidence.has(evidence.shown):
         return None
@@ -284,7 +131,7 @@ def _other_number(job: Job, evidence: _Evidence) -> int | None:
     return found if found != evidence.shown else None
 
 
-def _surest(evidence: _Evidence, most: float, beyond: bool = False) -> int | None:
+def _surest(evidence: Evidence, most: float, beyond: bool = False) -> int | None:
     """Number of clusters, at least the one shown, that labelings agree on most, or nearly so; None if on none.
 
     It is at most that of largest modularity, beyond which large clusters are cut, and may not exceed `most`. None also
@@ -300,13 +147,15 @@ def _surest(evidence: _Evidence, most: float, beyond: bool = False) -> int | Non
     return int(numbers[first]) if stability[first] >= (0.0 if beyond else LEAST_AGREED) else None
 
 
-def _are_too_few(job: Job, evidence: _Evidence) -> bool:
+def _are_too_few(job: Job, evidence: Evidence) -> bool:
     """Whether there are more clusters than are shown, though labelings may agree on these.
 
     Where clusters have few rows in many columns, the valleys between them are just too shallow, and they are merged.
     The next valley has some depth then, more clusters have clearly more modularity, and the largest cluster is no blob.
     In a plane, or on a line, all of this may be so of a single one.
     """
+    if evidence.amid_noise:
+        return False
     shown, context = evidence.shown, job.context
     next_z = evidence.at("weakest", shown + 1, 0.0)
     nearly = evidence.are_nearly_modular[evidence.curve["numbers"] == shown].any()
@@ -315,21 +164,21 @@ def _are_too_few(job: Job, evidence: _Evidence) -> bool:
     return drawn_clusters.clumpiness(job, evidence.drawn(evidence.trees, shown)) > blobs.CLEARLY_CLUMPED
 
 
-def _differ(evidence: _Evidence, n_clusters: int, other: int | None, parts: int | None) -> bool:
+def _differ(evidence: Evidence, n_clusters: int, other: int | None, parts: int | None) -> bool:
     """Whether labelings do not agree on the answer; a number from the range or from links is none of theirs."""
     if n_clusters == parts or n_clusters not in (evidence.shown, other):
         return False
     return evidence.at("stability", n_clusters, 1.0) < (PLAIN if evidence.doubtful else consensus.AGREED)
 
 
-def _may_hide(context: Context, evidence: _Evidence, clear: bool, parts: int | None) -> bool:
+def _may_hide(context: Context, evidence: Evidence, clear: bool, parts: int | None) -> bool:
     """Whether columns may be too few to see the clusters: without a plain answer, as many have most modularity."""
     may = (evidence.disagree or not clear) and evidence.shown > 1
     may &= not (parts or context.settings.propagates or evidence.along_curves or evidence.on_pieces)
     return may and evidence.most_modular > FULL * evidence.n_columns
 
 
-def _bent(context: Context, evidence: _Evidence) -> int | None:
+def _bent(context: Context, evidence: Evidence) -> int | None:
     """Number of clusters that bend around each other, below the one shown; None if there are none.
 
     It is the largest number at which labelings agree if cut by density. If cut by valleys, they do not: lines between
@@ -345,7 +194,7 @@ def _bent(context: Context, evidence: _Evidence) -> int | None:
     return n_parts if graph_parts.have_gap(context, n_parts) else None
 
 
-def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
+def _parts_of_graph(context: Context, evidence: Evidence) -> int | None:
     """Number of parts by a clear eigengap, or else of bent clusters, that may be the answer; None for none.
 
     They may if dense parts are bent clusters, if rows lie along curves, or if the clusters shown, on which labelings do
@@ -362,7 +211,7 @@ def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
     return _bent(context, evidence) if may_bend else None
 
 
-def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[int | None, dict[str, float | None]]:
+def _checked_parts(job: Job, parts: int | None, evidence: Evidence) -> tuple[int | None, dict[str, float | None]]:
     """The number of parts, and their shape.
 
     None if they violate more links than the groups, or are one and crumbs.
@@ -375,7 +224,7 @@ def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[in
     return (None if drawn_clusters.dominates(shape) else parts), shape
 
 
-def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
+def _are_disputed(parts: int | None, evidence: Evidence) -> bool:
     """Whether labelings, cut by density at the number of parts, do not agree on these, and rows do not tell them."""
     if parts is None or evidence.dense:
         return False
@@ -383,7 +232,7 @@ def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
     return agreements(evidence.by_density, np.array([parts])).item() < PLAIN
 
 
-def _part_of_groups(evidence: _Evidence, dense: dense_parts.DenseParts) -> list[Integers]:
+def _part_of_groups(evidence: Evidence, dense: dense_parts.DenseParts) -> list[Integers]:
     """Dense part of every group of each labeling."""
     columns = zip(evidence.drawn_rows.groups.T, evidence.shared.weights, strict=True)
     return [dense.of_groups(groups, weights) for groups, weights in columns]
@@ -404,77 +253,7 @@ def _of_links(context: Context, n_clusters: int, by_groups: int) -> dict[str, An
     return {"unlinked": int(np.median(unlinked)), "forced": n_clusters > by_groups} if unlinked else {}
 
 
-def _curve(
-    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, numbers: Integers
-) -> dict[str, NDArray[Any]]:
-    """For each number of clusters: z of the weakest valley, median over labelings, and modularity.
-
-    The latter is that of the labelings as they are cut by density.
-    """
-    weakest = np.stack([tree.weakest[numbers] for tree in found], axis=1)
-    return {
-        "numbers": numbers,
-        "weakest": np.median(weakest, axis=1),
-        "modularity": shared.modularities(by_density, numbers),
-    }
-
-
-def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: int) -> tuple[Floats, list[int]]:
-    """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
-
-    There, most labelings have no sign of a valley if merges are undone, or do not agree, and they agree more if the
-    smallest groups are parted from the clusters shown. Far more than are shown are cut so only if labelings plainly
-    agree on these.
-    """
-    stability = shared.agreements([of_one.tree for of_one in found], numbers)
-    unsigned = np.median([of_one.weakest[numbers] for of_one in found], axis=0) < LEAST_SIGN
-    doubtful = numbers[unsigned | (stability < LEAST_AGREED)].tolist()
-    agree = stability[numbers == shown].sum() >= PLAIN
-    more = [k for k in doubtful if are_some_more(k, shown) or (agree and k > shown)]
-    trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
-    by_size = np.zeros(len(numbers))
-    by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))
-    return np.maximum(stability, by_size), numbers[by_size > stability].tolist()
-
-
-def _whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
-    """Labelings but collapsed ones, whose modularity is much smaller than that of the best."""
-    modularity = [
-        cuts.modularities(tree.tree, W, np.array([tree.n_clusters])).item()
-        for tree, W in zip(found, shared.weights, strict=True)
-    ]
-    least = max(modularity) - COLLAPSED
-    return [j for j, reached in enumerate(modularity) if reached >= least]
-
-
-def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
-    """Number of clusters that labelings show; if they plainly agree, those of each that count; and how much they agree.
-
-    Where they agree, each with its own number, clusters count that others have too, and those that are held together
-    as well as one of these. Rows that are of no cluster, such as sums of two spikes, are a small cluster in one
-    labeling, and not in the next. Without agreement, or if half of the labelings have collapsed, none are told. How
-    much they agree is that of the clusters of each, and 0 where labels are not made of these, because half do not show
-    the number.
-    """
-    whole, starts = _whole_labelings(found, shared), consensus.label_offsets(shared.sizes)
-    shown = int(np.median([found[j].n_clusters for j in whole]))
-    columns = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in whole])
-    groups = [of for j in whole for of in drawn_clusters.cut([found[j].tree], found[j].n_clusters)]
-    sizes = [shared.sizes[j] for j in whole]
-    gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], sizes, groups)
-    agreement = consensus.stability(consensus.pairwise_ari(gram, merged))
-    if agreement < PLAIN or 2 * len(whole) <= len(found):
-        return shown, [], 0.0
-    common = np.split(consensus.in_common(gram, merged), consensus.label_offsets(merged)[1:-1])
-    held = [cuts.shares_within(of, shared.weights[j]) for of, j in zip(groups, whole, strict=True)]
-    counts = [
-        int(np.sum(has | (share >= share[has].min(initial=np.inf)))) for has, share in zip(common, held, strict=True)
-    ]
-    shown = int(np.median(counts))
-    return shown, counts, agreement if 2 * counts.count(shown) >= len(counts) else 0.0
-
-
-def _joined(context: Context, evidence: _Evidence) -> list[int]:
+def _joined(context: Context, evidence: Evidence) -> list[int]:
     """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
     They are where clusters joined by distance are clearly better than those joined by density, by the modularity of the

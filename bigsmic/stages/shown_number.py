@@ -6,6 +6,8 @@ from bigsmic.store import Run
 from bigsmic.types import Integers
 
 NUMBER = "number"
+NOISE_FROM = "noise_from"
+"""What the stage notes of the distance between rows of clusters and noise, if labelings disagree on it."""
 ABOUT = 0.05
 """Share of the number of clusters by which the median of the votes may differ from it."""
 FAR_MORE = 2
@@ -26,6 +28,12 @@ def counted(run: Run) -> int | None:
     """Number of clusters that the data show; None if they show none, or the stage was not run."""
     info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {"clear": False}
     return info["n_clusters"] if info["clear"] else None
+
+
+def noise_from(run: Run) -> float:
+    """Distance to neighbours beyond which rows are noise that lies among clusters; infinite if none is known."""
+    found: float = run.info(NUMBER, 0).get(NOISE_FROM, np.inf) if run.done(NUMBER, 0) else np.inf
+    return found
 
 
 def is_shown(run: Run, n_clusters: int) -> bool:

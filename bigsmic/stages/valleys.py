@@ -133,9 +133,12 @@ def _agreement(rows: Integers, trees: Sequence[ValleyTree], numbers: Sequence[in
     return consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
 
 
-def group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
-    """Number of rows of one block shared by every two groups of the labelings merged by valleys."""
-    return consensus.label_gram(all_groups(context, p), sizes)
+def group_gram(context: Context, p: int, sizes: Sequence[int], reach: float = np.inf) -> Integers:
+    """Number of rows of one block shared by every two groups of the labelings merged by valleys.
+
+    Rows count that are at most so far from their neighbours.
+    """
+    return consensus.label_gram(all_groups(context, p)[density.within(context, p, reach)], sizes)
 
 
 def all_groups(context: Context, p: int) -> Integers:

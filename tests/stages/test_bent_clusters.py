@@ -13,7 +13,16 @@ from small_fits import cut_small
 import bigsmic
 from bigsmic.numerics.labeling import consensus, curves
 from bigsmic.runtime.context import Context
-from bigsmic.stages import bent_clusters, dense_parts, density, number, selection, trimming, wider_columns
+from bigsmic.stages import (
+    bent_clusters,
+    dense_parts,
+    density,
+    number_evidence,
+    selection,
+    shown_number,
+    trimming,
+    wider_columns,
+)
 from bigsmic.stages.dense_parts import DenseParts
 from bigsmic.stages.density import NONE
 from bigsmic.stages.graph import read_graph
@@ -88,7 +97,7 @@ def test_pieces_of_dense_parts_need_no_more_columns(moons, monkeypatch):
         wider_columns, "FULL", 0.05
     )  # two parts are fewer than that of 60 columns, their pieces are not
     found = bigsmic.fit(moons[0], **OPTIONS)
-    info = found._run.info(number.NUMBER, 0)
+    info = found._run.info(shown_number.NUMBER, 0)
     assert found.n_clusters == 2 < 0.05 * info["columns"] < max(info["votes"])
     assert not found._run.done(wider_columns.WIDER, 0)
 
@@ -166,7 +175,7 @@ def test_no_fit_begins_again_if_the_caller_says_so(moons, monkeypatch):
         (bent_clusters, "begin_again"),
         (wider_columns, "delete"),
         (trimming, "_write_sparse"),
-        (number, "_curve"),
+        (number_evidence, "_curve"),
         (selection, "run"),
     ],
 )
@@ -181,7 +190,9 @@ def test_a_killed_fit_goes_on_without_sparse_rows(moons, begun_again, tmp_path, 
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.parametrize(("module", "name"), [(density, "write_parts"), (number, "_curve"), (selection, "run")])
+@pytest.mark.parametrize(
+    ("module", "name"), [(density, "write_parts"), (number_evidence, "_curve"), (selection, "run")]
+)
 def test_a_killed_fit_goes_on_with_the_same_dense_parts(moons, whole, tmp_path, module, name):
     kill_at(module, name, moons[0], tmp_path / "run")
     np.testing.assert_array_equal(bigsmic.fit(moons[0], out=tmp_path / "run", **OPTIONS).labels, whole.labels)
