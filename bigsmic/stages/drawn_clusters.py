@@ -40,11 +40,6 @@ class DrawnRows(NamedTuple):
     positions: Integers
     sigma: NDArray[np.float32]
 
-    def within(self, reach: float) -> "DrawnRows":
-        """Those that are at most so far from their neighbours."""
-        near = self.sigma <= reach
-        return DrawnRows(self.P[near], self.groups[near], self.positions[near], self.sigma[near])
-
 
 class DrawnClusters(NamedTuple):
     """Drawn rows, and the clusters in which labelings have them.
@@ -65,6 +60,11 @@ class DrawnClusters(NamedTuple):
     labels: NDArray[np.int64]
     positions: Integers
     sigma: NDArray[np.float32]
+
+    def within(self, reach: float) -> "DrawnClusters":
+        """Those that are at most so far from their neighbours."""
+        near = self.sigma <= reach
+        return DrawnClusters(self.P[near], self.labels[near], self.positions[near], self.sigma[near])
 
     def of_largest(self) -> NDArray[np.float32]:
         """Components of the rows of the largest cluster."""

@@ -21,6 +21,7 @@ from bigsmic.stages.shown_number import (
     NUMBER,
     PLAIN,
     PLAIN_OF_ONE_VOICE,
+    REACH,
     counted,
     is_shown,
 )
@@ -85,15 +86,15 @@ def _count(job: Job, block: int) -> None:
 def _evidence(job: Job) -> tuple[Evidence, dict[str, Any]]:
     """The evidence, and what of it the stage notes.
 
-    If labelings do not agree on the clusters shown, and there is noise among these, they are compared again without it:
-    each labeling adds its rows to other clusters.
+    If labelings do not agree on the clusters shown, nor plainly on more, and there is noise among these, they are
+    compared again without it: each adds it to others. If they do, some of the clusters may be of noise.
     """
-    drawn_rows, noise_from = drawn_clusters.draw(job), {}
+    drawn_rows = drawn_clusters.draw(job)
     evidence, noted = compare(job, drawn_rows)
-    reach = evidence.reach() if evidence.disagree else np.inf
-    if reach < np.inf:
-        evidence, noted = compare(job, drawn_rows, reach)
-        noise_from = {NOISE_FROM: reach}
+    noise_from = evidence.gap_to_noise()
+    if noise_from < np.inf and not evidence.agree_on_some:
+        evidence, noted = compare(job, drawn_rows, noise_from)
+        noted |= {REACH: noise_from}
     left_open = not job.context.settings.number_given
     if evidence.shown > 1 and (evidence.disagree or left_open):
         on_pieces, bent = _pieces(job, evidence)
@@ -101,7 +102,7 @@ def _evidence(job: Job) -> tuple[Evidence, dict[str, Any]]:
         evidence = evidence._replace(on_pieces=on_pieces, bent=bent, doubtful=doubtful)
     sparse = noise.distance(drawn_rows.sigma, noise.AMID)
     noted |= {"noise": noise.share(drawn_rows.sigma), "sparse": sparse, "agreement": evidence.agreement}
-    return evidence, noted | noise_from
+    return evidence, noted | ({NOISE_FROM: noise_from} if noise_from < np.inf else {})
 
 
 def _pieces(job: Job, evidence: Evidence) -> tuple[bool, dense_parts.DenseParts | None]:
@@ -154,9 +155,9 @@ def _are_too_few(job: Job, evidence: Evidence) -> bool:
     The next valley has some depth then, more clusters have clearly more modularity, and the largest cluster is no blob.
     In a plane, or on a line, all of this may be so of a single one.
     """
-    if evidence.amid_noise:
-        return False
     shown, context = evidence.shown, job.context
+    if evidence.reach < np.inf:
+        return False  # modularity and shapes are also those of noise
     next_z = evidence.at("weakest", shown + 1, 0.0)
     nearly = evidence.are_nearly_modular[evidence.curve["numbers"] == shown].any()
     if shown < 2 or nearly or not (THRESHOLD / 2 <= next_z < np.inf) or not graph_parts.are_solid(context, shown):

@@ -75,8 +75,9 @@ class Evidence(NamedTuple):
         From which the shapes of clusters are known.
     along_curves, doubtful : bool
         Whether rows lie along curves, and whether valleys are no evidence alone.
-    amid_noise : bool
-        Whether rows of noise lie among clusters. They are left out, but modularity counts them.
+    reach : float
+        Distance to their neighbours beyond which rows are noise, without which labelings were compared. Agreement, and
+        how large clusters are, is that of the others; modularity and drawn rows are of all.
     on_pieces : bool
         Whether the clusters shown are pieces of curves, or of dense parts; looked at if labelings do not agree on them,
         or the number is open.
@@ -92,7 +93,7 @@ class Evidence(NamedTuple):
     drawn_rows: DrawnRows
     along_curves: bool = False
     doubtful: bool = False
-    amid_noise: bool = False
+    reach: float = np.inf
     on_pieces: bool = False
     bent: dense_parts.DenseParts | None = None
 
@@ -109,9 +110,9 @@ class Evidence(NamedTuple):
         """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
         if n_clusters < 2:
             return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-        return drawn_clusters.shape(job, self.drawn(trees, n_clusters))
+        return drawn_clusters.shape(job, self.drawn(trees, n_clusters).within(self.reach))
 
-    def reach(self) -> float:
+    def gap_to_noise(self) -> float:
         """Distance to its neighbours beyond which a row is noise; infinite if there is none that lies among clusters.
 
         Noise in a cluster of its own is not among others: so clusters are also cut finer than they are shown, until
@@ -149,6 +150,12 @@ class Evidence(NamedTuple):
     def disagree(self) -> bool:
         """Whether labelings do not agree plainly on the clusters shown."""
         return self.agreement < PLAIN
+
+    @property
+    def agree_on_some(self) -> bool:
+        """Whether labelings plainly agree on the clusters shown, or on more that are nearly as modular as any."""
+        more = (self.curve["numbers"] > self.shown) & self.are_nearly_modular
+        return not self.disagree or bool((self.curve["stability"][more] >= PLAIN).any())
 
     @property
     def most_modular(self) -> int:
@@ -192,8 +199,7 @@ def compare(job: Job, drawn_rows: DrawnRows, reach: float = np.inf) -> tuple[Evi
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     votes = [tree.n_clusters for tree in found]
     noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
-    drawn_rows = drawn_rows.within(reach)
-    return Evidence(found, by_density, shared, curve, shown, drawn_rows, along_curves, doubtful, reach < np.inf), noted
+    return Evidence(found, by_density, shared, curve, shown, drawn_rows, along_curves, doubtful, reach), noted
 
 
 def open_range(context: Context, n_columns: int) -> tuple[int, int]:

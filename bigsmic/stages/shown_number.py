@@ -6,8 +6,9 @@ from bigsmic.store import Run
 from bigsmic.types import Integers
 
 NUMBER = "number"
-NOISE_FROM = "noise_from"
-"""What the stage notes of the distance between rows of clusters and noise, if labelings disagree on it."""
+NOISE_FROM, REACH = "noise_from", "reach"
+"""What the stage notes of the distance beyond which rows are noise, if some lies among clusters; and the same again if
+labelings were compared without it."""
 ABOUT = 0.05
 """Share of the number of clusters by which the median of the votes may differ from it."""
 FAR_MORE = 2
@@ -30,9 +31,9 @@ def counted(run: Run) -> int | None:
     return info["n_clusters"] if info["clear"] else None
 
 
-def noise_from(run: Run) -> float:
-    """Distance to neighbours beyond which rows are noise that lies among clusters; infinite if none is known."""
-    found: float = run.info(NUMBER, 0).get(NOISE_FROM, np.inf) if run.done(NUMBER, 0) else np.inf
+def distance_to_noise(run: Run, name: str = NOISE_FROM) -> float:
+    """Distance to neighbours beyond which rows are noise that lies among clusters; infinite if none is noted."""
+    found: float = run.info(NUMBER, 0).get(name, np.inf) if run.done(NUMBER, 0) else np.inf
     return found
 
 

@@ -177,6 +177,22 @@ def test_a_cluster_beyond_the_gap_is_noise():
     assert is_noise[-600:].mean() > 0.98
 
 
+@pytest.mark.parametrize(
+    ("center", "spread", "limit"),
+    [
+        (2.5, 1.2, 3.0),  # half of its rows are noise: others are far within
+        (2.5, 0.2, 3.3),  # a cluster of sparse rows
+        (3.5, 0.2, 3.0),
+        (1.0, 0.2, 1.8),  # whose own spread is enough
+        (1.0, 1.2, 3.0),
+        (np.inf, 1.0, np.inf),
+    ],
+)
+def test_rows_beyond_the_gap_are_noise_but_those_of_a_sparse_cluster(center, spread, limit):
+    taken = noise.for_scores(noise.Spacing(np.array([center]), np.array([spread])), gap=3.0)
+    assert (taken.center + noise.THRESHOLD * taken.spread).item() == pytest.approx(limit)
+
+
 def test_the_gap_moves_with_the_unit_of_the_rows():
     log_sigma, labels = in_planes(1000)
     counts = np.bincount(labels)

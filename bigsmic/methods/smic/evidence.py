@@ -42,7 +42,7 @@ class Valleys:
         the others are not tiny.
     agreement : float
         Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
-        agree.
+        agree. If they would not because of noise that lies among clusters, that of the other rows.
     parts : int or None
         Number of parts that the neighbour graph falls into by an eigengap, or without sparse rows, where the groups
         are pieces of these: the answer, then. None elsewhere.

@@ -152,11 +152,15 @@ def _stands_out(peak: Floats, gap: Floats, weights: Floats, in_several: bool) ->
 def for_scores(spacing: Spacing, gap: float = np.inf) -> Spacing:
     """Spacing by which rows are scored: with spreads of at least :data:`LEAST_OF_SCORES`.
 
-    Rows beyond the gap to noise are noise, if spreads this small allow it; a cluster whose centre is beyond it is.
+    Rows beyond the gap to noise are noise, if spreads this small allow it, and in a cluster whose centre is beyond it.
+    Otherwise such a centre is moved: if it is near to the gap, but less than a spread from where it need not be. Many
+    rows of the cluster are noise then; near the centre of one of sparse rows, most are.
     """
     known = np.where(np.isinf(spacing.center), -np.inf, spacing.center)
-    center = np.where(known < gap, spacing.center, gap - THRESHOLD * LEAST_OF_SCORES)
-    spread = np.minimum(spacing.spread, (gap - known) / THRESHOLD)
+    inner = gap - THRESHOLD * LEAST_OF_SCORES
+    is_moved = (known >= gap) | ((known > inner) & (known - spacing.spread <= inner))
+    center = np.where(is_moved, inner, spacing.center)
+    spread = np.minimum(spacing.spread, (gap - np.where(is_moved, inner, known)) / THRESHOLD)
     return Spacing(center, np.maximum(spread, LEAST_OF_SCORES))
 
 
