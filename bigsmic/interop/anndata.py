@@ -55,7 +55,8 @@ def cluster(
     use_graph : str, optional
         Key of ``obsp``, for a graph instead of features: ``"distances"``, the neighbours found by scanpy, or
         ``"connectivities"``, its weights, and names that end so. Graphs of other names need ``metric="precomputed"`` if
-        they have distances, or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters: give `c`.
+        they have distances, or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters:
+        give `c`.
     key_added : str
         Prefix of the names of results in an object.
     **options
