@@ -32,10 +32,10 @@ from bigsmic.store import (
     PredictionGroup,
     Source,
     SparseRows,
-    canonical,
+    canonical_csr,
+    check_real_entries,
     digest,
     open_source,
-    refuse_complex,
     select_rows,
 )
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
@@ -381,8 +381,8 @@ def _graph_rows(context: Context, data: Any) -> csr_array:
         )
     if given.shape[1] != n:
         raise InputError(f"predict: X has {given.shape[1]} features, but the fit was made with {n} rows; give (m, {n})")
-    refuse_complex(given.dtype, "predict: X")
-    rows = canonical(given)
+    check_real_entries(given.dtype, "predict: X")
+    rows = canonical_csr(given)
     if not np.isfinite(rows.data).all():
         raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; remove those entries")
     if rows.data.min(initial=0) < 0:

@@ -216,7 +216,7 @@ def test_a_finished_run_is_opened_again_without_work(tmp_path, blobs, undisturbe
         ({"t": (3,)}, r"t: stored \[3, 5\], asked \[3\]"),
         ({"seed": 7}, "seed: stored 0, asked 7"),
         ({"assignment": "paper"}, "assignment: stored 'merge', asked 'paper'"),
-        ({"prior": [0.25] * 4}, "prior: stored None, asked"),
+        ({"prior": [0.4, 0.3, 0.2, 0.1]}, "prior: stored None, asked"),
     ],
 )
 def test_other_parameters_are_refused_and_both_are_shown(blobs, undisturbed, options, message):

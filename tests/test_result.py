@@ -249,10 +249,19 @@ def test_cuts_into_what_is_no_integer_are_refused(open_result, c):
         open_result.cut(c)
 
 
-def test_a_prior_is_of_the_number_that_was_given(blobs):
+def test_a_fit_with_a_uniform_prior_can_be_cut(blobs):
     result = bigsmic.fit(blobs[0], 4, prior=[0.25] * 4, **FAST)
     assert len(result.stability) > 1
     assert result.cut(3).posterior.shape == (len(blobs[0]), 3)
+
+
+def test_a_cut_at_the_number_that_was_given_keeps_the_prior(blobs):
+    result = bigsmic.fit(blobs[0], 4, prior=[0.4, 0.3, 0.2, 0.1], n_threads=1)
+    same = result.cut(4)
+    np.testing.assert_array_equal(same.labels, result.labels)
+    np.testing.assert_array_equal(same.posterior, result.posterior)
+    with pytest.raises(InputError, match="this fit has no over-segmented labeling to cut"):
+        result.cut(3)
 
 
 def test_trees_are_scipy_s(open_result):

@@ -79,11 +79,6 @@ class Definition:
         }
 
     @property
-    def is_named(self) -> bool:
-        """Whether the columns are known before any window is described."""
-        return not any(callable(feature) for feature in self.features)
-
-    @property
     def tile(self) -> int:
         """Windows that are described together: a fixed number, so that the bits of one do not depend on the others."""
         return max(1, TILE_BYTES // (8 * self.length * len(self.channels)))

@@ -24,6 +24,8 @@ KINDS = {"connectivities": "kernel", "distances": "metric"}
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
 KEY = "bigsmic"
+PCA = "X_pca"
+"""Key of the features that are clustered if none is given."""
 NAME = "name"
 LOOKED_FOR = 16
 """Rows of the fit that are looked for among cells whose representations differ from it."""
@@ -33,7 +35,7 @@ def cluster(
     adata: Any,
     c: int | Sequence[int] | None = None,
     *,
-    use_rep: str = "X_pca",
+    use_rep: str | None = None,
     use_graph: str | None = None,
     key_added: str = KEY,
     **options: Any,
@@ -48,12 +50,13 @@ def cluster(
         same cells. ``uns[key_added]`` also has the `use_rep` or `use_graph` of an object.
     c : int, None, or sequence of int
         As in :func:`bigsmic.fit`; None finds the number if the cells show it.
-    use_rep : str
-        Key of ``obsm`` with the features of the cells, or ``"X"``.
+    use_rep : str, optional
+        Key of ``obsm`` with the features of the cells, or ``"X"``; by default ``"X_pca"``. Not with `use_graph`.
     use_graph : str, optional
-        Key of ``obsp``, instead of `use_rep`: ``"distances"``, the neighbours found by scanpy, or ``"connectivities"``,
-        its weights, and names that end so. Graphs of other names need ``metric="precomputed"`` if they have distances,
-        or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters: give `c`.
+        Key of ``obsp``, for a graph instead of features: ``"distances"``, the neighbours found by scanpy, or
+        ``"connectivities"``, its weights, and names that end so. Graphs of other names need ``metric="precomputed"`` if
+        they have distances, or ``kernel="precomputed"`` if affinities. A graph does not show the number of clusters:
+        give `c`.
     key_added : str
         Prefix of the names of results in an object.
     **options
@@ -66,9 +69,9 @@ def cluster(
     Raises
     ------
     InputError
-        There is no such representation or graph, it is sparse, `adata` is a view, or has something else under
-        `key_added`, which is no text or has a slash; `key_added` is given with a path; and as in
-        :func:`bigsmic.fit`.
+        Both `use_rep` and `use_graph` are given, there is no such representation or graph, the representation is
+        sparse, `adata` is a view, or has something else under `key_added`, which is no text or has a slash; `key_added`
+        is given with a path; and as in :func:`bigsmic.fit`.
 
     Warns
     -----
@@ -77,6 +80,12 @@ def cluster(
     """
     if "component" in options:
         raise InputError(f"component: got {options['component']!r}; rows of an AnnData are named by use_rep='X_pca'")
+    if use_rep is not None and use_graph is not None:
+        raise InputError(
+            f"use_rep: got {use_rep!r} together with use_graph={use_graph!r}, which is clustered instead of features; "
+            "leave one of them out"
+        )
+    use_rep = PCA if use_rep is None else use_rep
     if isinstance(adata, str | os.PathLike):
         if key_added != KEY:
             raise InputError(

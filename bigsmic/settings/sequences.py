@@ -91,7 +91,9 @@ def prior_of(prior: Any, c: int, assignment: str) -> Any:
     if prior is None:
         return None
     values = tuple(check_prior(prior, c).tolist())
-    if len(set(values)) > 1 and assignment != "paper":
+    if len(set(values)) == 1:
+        return None
+    if assignment != "paper":
         raise InputError(
             f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes if the "
             "eigenvectors are rotated or merged; leave assignment out"

@@ -268,8 +268,7 @@ class Settings(MethodSettings):
 
     def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
         """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
-        prior = self.prior if n_clusters == self.n_clusters else None  # a uniform one, else the number is not found
-        return replace(self, n_clusters=n_clusters, prior=prior, undecided=False, disputed=disputed)
+        return replace(self, n_clusters=n_clusters, undecided=False, disputed=disputed)
 
     def by_valleys(self, n_columns: int) -> "Settings":
         """The settings for labels from valleys alone, with labelings of so many columns."""

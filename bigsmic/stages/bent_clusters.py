@@ -23,7 +23,7 @@ def begin_again(job: Job) -> Job | None:
     dense parts, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
     """
     context, run = job.context, job.run
-    if not context.settings.may_trim or graph_parts.lie_on_a_line(context):
+    if not context.settings.may_trim or graph_parts.have_one_column(context):
         return None
     if trimming.are_trimmed(context) or not run.done(NUMBER, 0):
         return None

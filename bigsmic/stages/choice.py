@@ -94,8 +94,14 @@ def chosen_set(context: Context) -> int:
 
 def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
     """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
-    read = context.run.reader(valleys.EVIDENCE, w)
-    return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))
+    z = context.run.reader(valleys.EVIDENCE, w)("z")
+    return _have_rows(context, w) and bool(np.all(z >= threshold))
+
+
+def _have_rows(context: Context, w: int) -> bool:
+    """Whether all requested clusters have rows."""
+    counts = context.run.reader(valleys.EVIDENCE, w)("counts")
+    return bool(np.count_nonzero(counts) == context.settings.n_clusters)
 
 
 def _has_halved(context: Context, w: int) -> bool:
@@ -105,9 +111,9 @@ def _has_halved(context: Context, w: int) -> bool:
     that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between
     them here, as those of clusters that touch, of which they would cut off crumbs.
     """
-    read = context.run.reader(valleys.EVIDENCE, w)
-    if np.count_nonzero(read("counts")) < context.settings.n_clusters:
+    if not _have_rows(context, w):
         return True
+    read = context.run.reader(valleys.EVIDENCE, w)
     pairs, z = read("pairs"), read("z")
     halves = pairs[(z < FAINT) & (read("kurtosis") >= FLAT)]
     shared = read("shared")

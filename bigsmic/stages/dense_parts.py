@@ -84,7 +84,7 @@ def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DensePa
     shapes = drawn_clusters.pieces(job, found._replace(P=found.P[dense], labels=found.labels[dense]))
     settings = job.context.settings
     asked = settings.n_clusters if settings.number_given and settings.n_clusters <= 1 / LARGE else 0
-    if graph_parts.lie_on_a_line(job.context) or not (asked or disputed or shapes.n_of_curves() > 1):
+    if graph_parts.have_one_column(job.context) or not (asked or disputed or shapes.n_of_curves() > 1):
         return None
     task = partial(_roots, positions=found.positions, limit=limit)
     roots = job.map_blocks(NUMBER, [0], task)[0]

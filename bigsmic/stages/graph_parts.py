@@ -77,15 +77,18 @@ def lie_along_curves(context: Context) -> bool:
     .. [Weyl] Weyl, "Das asymptotische Verteilungsgesetz der Eigenwerte linearer partieller Differentialgleichungen",
        Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
     """
-    if lie_on_a_line(context):
+    if have_one_column(context):
         return True
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
     powers = np.array([growth(values, (len(values) // 4, len(values) // 2, len(values))) for values in spectra])
     return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
 
 
-def lie_on_a_line(context: Context) -> bool:
-    """Whether rows have a single column that is not constant."""
+def have_one_column(context: Context) -> bool:
+    """Whether rows have a single column that is not constant, by the scaling: known before there are groups.
+
+    Groups of rows of several columns may lie on a line too: :attr:`~bigsmic.numerics.labeling.groups.Groups.on_a_line`.
+    """
     return not context.settings.precomputed and context.d - len(context.column_scaler.constant) == 1
 
 

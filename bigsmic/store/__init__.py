@@ -37,7 +37,7 @@ from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.opening import open_source
 from bigsmic.store.sources.selected import SelectedSource, select_rows
-from bigsmic.store.sources.sparse import SparseRows, SparseSource, canonical, refuse_complex
+from bigsmic.store.sources.sparse import SparseRows, SparseSource, canonical_csr, check_real_entries
 from bigsmic.store.sources.staged import StagedSource, stage_input
 from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array, open_group
 from bigsmic.store.table import Table
@@ -71,7 +71,8 @@ __all__ = [
     "absolute",
     "as_location",
     "block_bytes",
-    "canonical",
+    "canonical_csr",
+    "check_real_entries",
     "checksum",
     "copy_array",
     "copy_block",
@@ -87,7 +88,6 @@ __all__ = [
     "open_group",
     "open_recordings",
     "open_source",
-    "refuse_complex",
     "refuse_unreadable",
     "refuse_unwritable",
     "remove_tree",

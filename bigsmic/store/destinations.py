@@ -46,10 +46,10 @@ def as_location(value: Any, name: str = "out") -> str:
 # -- which are the same
 
 
-def canonical(location: StrPath) -> Any:
+def canonical_location(location: StrPath) -> Any:
     """Return the canonical name of a location: a path without symbolic links, or a URL without its query.
 
-    >>> canonical("s3a://me@bucket//a/b/../c/?sig=abc")
+    >>> canonical_location("s3a://me@bucket//a/b/../c/?sig=abc")
     's3://bucket/a/c'
     """
     location = absolute(location)
@@ -63,7 +63,7 @@ def canonical(location: StrPath) -> Any:
 
 def lies_in(place: Any, other: Any) -> Any:
     """Whether a location equals another one, or lies below it."""
-    place, other = canonical(place), canonical(other)
+    place, other = canonical_location(place), canonical_location(other)
     if place == other or place.startswith(other.rstrip("/") + "/"):
         return True
     if not (is_local(place) and is_local(other)):

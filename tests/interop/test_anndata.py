@@ -218,6 +218,7 @@ def test_places_that_are_no_store(tmp_path):
         ({"use_rep": "X_umap"}, r"use_rep: got 'X_umap', obsm has \['X_pca', 'frame'\]; scanpy\.pp\.pca"),
         ({"use_rep": "distances"}, r"got 'distances', obsm has .*; use_graph='distances' takes what obsp has"),
         ({"use_rep": "X"}, r"use_rep: 'X' is a sparse matrix, .* use_rep='X_pca'"),
+        ({"use_rep": "X", "use_graph": "distances"}, "use_rep: got 'X' together with use_graph='distances'"),
         ({"use_graph": "knn"}, r"use_graph: got 'knn', obsp has .*scanpy\.pp\.neighbors"),
         (
             {"key_added": "truth"},

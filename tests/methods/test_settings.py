@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unit
         ({"rotation": True}, {"assignment": "rotation", "selection": "lsmi"}),
         ({"rotation": False}, {"assignment": "paper", "assignments": ("paper",)}),
         ({"prior": [0.2, 0.8]}, {"assignment": "paper", "prior": (0.2, 0.8)}),
-        ({"prior": [0.5, 0.5]}, {"assignment": "merge"}),
+        ({"prior": [0.5, 0.5]}, {"assignment": "merge", "prior": None}),
         ({"prior": [0.2, 0.8], "rotation": "auto"}, {"assignment": "paper"}),
         ({"normalization": None}, {"kernels": ("local_scaling",)}),
         ({"kernel": np.add}, {"kernels": ("normalized",)}),
@@ -98,7 +98,7 @@ def test_identity_is_json_and_tells_settings_apart():
     def weight(squares, sigma_i, sigma_j):
         return squares
 
-    stored = json.loads(json.dumps(Settings(3, prior=np.full(3, 1 / 3)).identity()))
+    stored = json.loads(json.dumps(Settings(3, t=np.array([3, 5])).identity()))
     assert stored["n_clusters"] == 3
     assert (stored["kernel"], stored["normalization"]) == ("local_scaling", "auto")
     assert Settings(3, kernel=weight).identity()["kernel"].startswith("callable test_settings.")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_kernels import to_dense
 
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.graph.weights import LARGEST_RATIO, LocalScaling
@@ -57,7 +58,7 @@ def _kernel_blocks(X, blocks, t, k, bandwidth=2.0):
 def test_kernel_is_the_formula(t, bandwidth):
     X = np.random.default_rng(t).normal(size=(60, 3))
     blocks = _blocks(*_lists(X, 9), [0, 13, 14, 40, 60])
-    dense = affinity.to_dense(_kernel_blocks(X, blocks, t, 9, bandwidth))
+    dense = to_dense(_kernel_blocks(X, blocks, t, 9, bandwidth))
     np.testing.assert_allclose(dense, _dense_kernel(X, t, bandwidth)[0], atol=1e-14)
     np.testing.assert_array_equal(dense, dense.T)
 
@@ -67,14 +68,14 @@ def test_an_outlier_is_tied_to_its_neighbours():
     draw = np.random.default_rng(0)
     X = np.concatenate([draw.normal(0, 0.01, (300, 2)), draw.uniform(-5, 5, (10, 2))])
     blocks = _blocks(*_lists(X, 6), [0, 200, 310])
-    dense = affinity.to_dense(_kernel_blocks(X, blocks, 5, 6))
+    dense = to_dense(_kernel_blocks(X, blocks, 5, 6))
     assert (np.sort(dense[300:, :300], axis=1)[:, -1] > 0.01).all()
 
 
 def test_coincident_points_have_weight_one_and_nothing_is_nan():
     X = np.repeat(np.random.default_rng(0).normal(size=(12, 2)), 5, axis=0)
     blocks = _blocks(*_lists(X, 6), [0, 30, 60])
-    dense = affinity.to_dense(_kernel_blocks(X, blocks, 3, 6))
+    dense = to_dense(_kernel_blocks(X, blocks, 3, 6))
     assert set(np.unique(dense)) == {0.0, 1.0}
     np.testing.assert_array_equal(dense, _dense_kernel(X, 3, 2.0)[0])
 
@@ -116,16 +117,14 @@ def test_one_block_is_many_blocks(cuts, seed):
     X = np.random.default_rng(seed).normal(size=(50, 2)).round(1)
     indices, squares = _lists(X, 5)
     whole, many = _blocks(indices, squares, [0, 50]), _blocks(indices, squares, [0, *sorted(set(cuts)), 50])
-    np.testing.assert_array_equal(
-        affinity.to_dense(_kernel_blocks(X, whole, 4, 5)), affinity.to_dense(_kernel_blocks(X, many, 4, 5))
-    )
+    np.testing.assert_array_equal(to_dense(_kernel_blocks(X, whole, 4, 5)), to_dense(_kernel_blocks(X, many, 4, 5)))
 
 
 def test_normalised_kernel_is_the_formula():
     X = np.random.default_rng(3).normal(size=(60, 3))
     blocks = [affinity.with_floor(b) for b in _kernel_blocks(X, _blocks(*_lists(X, 8), [0, 25, 60]), 5, 8)]
     degrees = np.concatenate([affinity.degree(b) for b in blocks])
-    N = affinity.to_dense([affinity.normalise(b, degrees[b.lo : b.hi], degrees[b.halo]) for b in blocks])
+    N = to_dense([affinity.normalise(b, degrees[b.lo : b.hi], degrees[b.halo]) for b in blocks])
     K = _dense_kernel(X, 5, 2.0)[0]
     K = np.where(K > 0, np.maximum(K, affinity.WEIGHT_FLOOR), 0)
     d = K.sum(1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import group_of
+from small_kernels import to_dense
 from small_links import drawn_links, written_out
 
 from bigsmic.engines.threads import ThreadEngine
@@ -209,7 +210,7 @@ def test_linked_blocks_and_groups_make_the_linked_kernel(bounds, close):
     expected = np.where(C == 1, 0, np.where(M == 1, 1, K)) * (1 - np.eye(50))
     blocks = [linked_block(block, links) for block in kernel_blocks(K, bounds)]
     groups = scattered(links, LinkAlgebra(links).within_groups(np.eye(len(links.rows))))
-    whole = affinity.to_dense(blocks)
+    whole = to_dense(blocks)
     whole[:, links.rows] += groups
     np.testing.assert_allclose(whole, expected, atol=1e-7)
     degree = np.concatenate([affinity.degree(block) for block in blocks])

@@ -94,25 +94,6 @@ def test_a_step_decomposes_only_what_squares_would_spoil(monkeypatch):
     assert decomposed[0] is ill
 
 
-@settings(deadline=None, max_examples=20)
-@given(seeds)
-def test_information_does_not_change_under_rotation(seed):
-    draw = np.random.default_rng(seed)
-    K = draw.normal(size=(30, 30))
-    A = np.linalg.qr(draw.normal(size=(30, 4)))[0]
-    turned = A @ random_orthogonal(4, seed)
-    values = [rotation.smi_objective(rotation.smi_sums((K + K.T) @ B), 30) for B in (A, turned)]
-    direct = 4 / (2 * 30) * np.trace(A.T @ (K + K.T) @ (K + K.T) @ A) - 0.5
-    np.testing.assert_allclose(values, direct, rtol=1e-10)
-
-
-def test_information_depends_on_the_rotation_under_a_prior():
-    K, A = np.diag(np.arange(1.0, 9.0)), np.eye(8)[:, :2]
-    prior = [0.2, 0.8]
-    values = [rotation.smi_objective(rotation.smi_sums(K @ A @ R), 8, prior) for R in (np.eye(2), np.eye(2)[::-1])]
-    assert values[0] != pytest.approx(values[1])
-
-
 # ---- posteriors
 
 

@@ -26,3 +26,14 @@ def kernel_block(W, lo, hi):
     order = np.lexsort((local, rows))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=hi - lo))])
     return KernelBlock(lo, hi, halo, indptr, local[order].astype(np.int32), W[lo:hi][rows, columns][order])
+
+
+def to_dense(blocks):
+    """The whole matrix, float64."""
+    n = max(block.hi for block in blocks)
+    dense = np.zeros((n, n))
+    for block in blocks:
+        columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])[block.indices]
+        rows = np.repeat(np.arange(block.lo, block.hi), np.diff(block.indptr))
+        dense[rows, columns] = block.data
+    return dense

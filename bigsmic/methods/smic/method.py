@@ -215,7 +215,6 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(Context(None, base, settings), n_clusters)
-    settings = replace(settings, prior=None)  # of the number that was given; fits with trees have a uniform one
     if n_clusters == settings.n_clusters and (settings.disputed or not settings.open):
         return Overlay.over(base, _of_cut(settings, base)), settings
     if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):

@@ -331,17 +331,6 @@ def shrunk(degree: Floats, mean: float, shrinkage: float) -> Floats:
     return (1 - shrinkage) * degree + shrinkage * mean if shrinkage else degree
 
 
-def to_dense(blocks: list[KernelBlock]) -> Floats:
-    """Return the whole matrix as a float64 ndarray; for tests and small n."""
-    n = max(block.hi for block in blocks)
-    dense = np.zeros((n, n))
-    for block in blocks:
-        columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])[block.indices]
-        rows = np.repeat(np.arange(block.lo, block.hi), np.diff(block.indptr))
-        dense[rows, columns] = block.data
-    return dense
-
-
 # -- components
 
 

@@ -29,28 +29,6 @@ def contingency(labels_a: Integers, labels_b: Integers, n_a: int, n_b: int) -> I
     return np.bincount(pairs, minlength=n_a * n_b).reshape(n_a, n_b)
 
 
-def rand_index(table: Integers) -> float:
-    """Share of pairs of rows on which the two labelings agree (together in both, or apart in both).
-
-    Parameters
-    ----------
-    table : ndarray of int, shape (n_a, n_b)
-        Total of `contingency`.
-
-    Returns
-    -------
-    float
-        1 for fewer than two rows.
-
-    References
-    ----------
-    .. [1] Rand, "Objective criteria for the evaluation of clustering methods", JASA 66 (1971).
-       doi:10.1080/01621459.1971.10482356
-    """
-    both, in_a, in_b, total = _pair_counts(table)
-    return (total + 2 * both - in_a - in_b) / total if total else 1.0
-
-
 def adjusted_rand_index(table: Integers) -> float:
     """Rand index corrected for chance: 1 for equal partitions, 0 expected for independent ones.
 

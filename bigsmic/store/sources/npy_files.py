@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, StorageError
-from bigsmic.store.destinations import canonical
+from bigsmic.store.destinations import canonical_location
 from bigsmic.store.objects import is_local
 from bigsmic.store.redaction import shown
 from bigsmic.store.reopenable import Shared
@@ -53,7 +53,7 @@ class NpySource(Shared, Source):
 
     def origin(self) -> Any:
         """Return the path of the file."""
-        return canonical(self._path)
+        return canonical_location(self._path)
 
     def read(self, lo: int, hi: int) -> Any:
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""

@@ -34,7 +34,7 @@ class SparseRows(Source):
         return self.array[lo:hi]
 
 
-def canonical(matrix: Any) -> Any:
+def canonical_csr(matrix: Any) -> Any:
     """Rows of a matrix with sorted entries, one for each place: csr_array. The matrix stays as it is."""
     from scipy.sparse import csr_array
 
@@ -45,7 +45,7 @@ def canonical(matrix: Any) -> Any:
     return rows
 
 
-def refuse_complex(dtype: np.dtype[Any], what: str) -> None:
+def check_real_entries(dtype: np.dtype[Any], what: str) -> None:
     """Raise InputError unless entries are real numbers."""
     if dtype.kind not in "fiub":
         raise InputError(f"{what} has entries of dtype {dtype}; give real numbers, such as absolute values")
@@ -74,8 +74,8 @@ class SparseSource(SparseRows):
                 f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}; give "
                 "scipy.sparse.csr_array(matrix) of one row and column for each row"
             )
-        refuse_complex(matrix.dtype, f"input: a precomputed {what}")
-        rows = canonical(matrix)
+        check_real_entries(matrix.dtype, f"input: a precomputed {what}")
+        rows = canonical_csr(matrix)
         super().__init__(rows, f"sparse {what}")
         if not np.isfinite(rows.data).all():
             raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; remove those entries")

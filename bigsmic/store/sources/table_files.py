@@ -10,7 +10,7 @@ import numpy as np
 
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
-from bigsmic.store.destinations import canonical
+from bigsmic.store.destinations import canonical_location
 from bigsmic.store.objects import is_local
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.column_names import names_of
@@ -62,7 +62,7 @@ class TableSource(DaskSource):
 
     def origin(self) -> Any:
         """Return the path of the table."""
-        return canonical(self._path)
+        return canonical_location(self._path)
 
     def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""

@@ -11,7 +11,7 @@ import numpy as np
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
-from bigsmic.store.destinations import canonical
+from bigsmic.store.destinations import canonical_location
 from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
@@ -77,7 +77,7 @@ class ZarrSource(Shared, BandedSource):
 
     def origin(self) -> Any:
         """Return the location of the array, without secrets."""
-        return ", ".join(map(canonical, self.places)) or self.name
+        return ", ".join(map(canonical_location, self.places)) or self.name
 
     @property
     def dtype(self) -> np.dtype[Any]:
