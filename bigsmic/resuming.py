@@ -12,6 +12,7 @@ from bigsmic.runtime.block_sizes import with_defaults
 from bigsmic.settings import MethodSettings
 from bigsmic.store import Run, SelectedSource, Source
 from bigsmic.types import StorageOptions, StrPath
+from bigsmic.validation import CLUSTERS
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
 """Settings that follow from c."""
@@ -72,7 +73,7 @@ def as_asked(identity: dict[str, Any]) -> dict[str, Any]:
     settings = {"method": registry.DEFAULT} | identity.get("settings", {})
     if "n_clusters" in settings:
         c = _c(settings)
-        settings = {"c (n_clusters)": c} | {name: value for name, value in settings.items() if name not in OF_NUMBER}
+        settings = {CLUSTERS: c} | {name: value for name, value in settings.items() if name not in OF_NUMBER}
     return with_defaults(identity) | {"settings": settings}
 
 

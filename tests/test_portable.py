@@ -16,7 +16,7 @@ from bigsmic import portable
 from bigsmic.errors import CorruptBlockError, RunError
 from bigsmic.store import CarriedRun, Run
 
-pytestmark = pytest.mark.filterwarnings("ignore:c. got 2, but the data show")
+pytestmark = pytest.mark.filterwarnings("ignore:c .n_clusters.. got 2, but the data show")
 
 METHODS = {
     "smic": {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40},

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bigsmic.errors import InputError
-from bigsmic.validation import check_integer, check_prior
+from bigsmic.validation import CLUSTERS, check_integer, check_prior
 
 FINE_SET = (6.0, 8.0, 12.0)
 """Of two or three clusters, which may be long and bent; a consensus of this set is only taken if its cut is smaller."""
@@ -75,13 +75,13 @@ def ends(c: Any) -> tuple[int, int]:
     """Ends of a range of numbers of clusters: ``(least, most)``, or all its numbers in order."""
     values = list(c) if isinstance(c, Iterable) else []
     if not values or not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
-        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None")
+        raise InputError(f"{CLUSTERS}: got {c!r}; use an integer, a range of integers, or None")
     found = [int(v) for v in values]
     least, most = found[0], found[-1]
     if not 1 <= least < most or (len(found) > 2 and found != [*range(least, most + 1)]):
         raise InputError(
-            f"c: got {c!r}; a range is (least, most), such as (2, 8), or all its integers, such as range(2, 9), with 1 "
-            "<= least < most; give a single number as itself"
+            f"{CLUSTERS}: got {c!r}; a range is (least, most), such as (2, 8), or all its integers, such as "
+            "range(2, 9), with 1 <= least < most; give a single number as itself"
         )
     return least, most
 

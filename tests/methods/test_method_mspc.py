@@ -148,9 +148,9 @@ def test_every_scale_finds_two_far_blobs(scale):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": 0}, "n_clusters: got 0"),
-        ({"c": None}, "n_clusters: got None"),
-        ({"c": 1600}, "c: got 1600 clusters for 1500 rows"),
+        ({"c": 0}, r"c \(n_clusters\): got 0"),
+        ({"c": None}, r"c \(n_clusters\): got None"),
+        ({"c": 1600}, r"c \(n_clusters\): got 1600 clusters for 1500 rows"),
         ({"solver": "svm"}, "solver: got 'svm'"),
         ({"solver": "eig", "reg": 0}, "give reg > 0"),
         ({"reg": "cv"}, "reg: got 'cv'"),

@@ -121,13 +121,13 @@ def test_the_number_of_clusters_may_be_left_open(c, wanted):
 
 @pytest.mark.parametrize("c", [[], ["a"], [None], object(), (4.0, 5), (True, 5), ("2", 5)])
 def test_what_is_no_number_of_clusters_is_refused(c):
-    with pytest.raises(InputError, match=r"c: got .*; use an integer, a range of integers, or None"):
+    with pytest.raises(InputError, match=r"c \(n_clusters\): got .*; use an integer, a range of integers, or None"):
         number_of_clusters(c)
 
 
 @pytest.mark.parametrize("c", [[2, 3, 8], range(2, 9, 2), (5, 3), [3, 2, 1], (1, 1), [4], (0, 5), (-2, 5), [2, 2, 3]])
 def test_what_is_no_range_is_refused(c):
-    message = rf"c: got {re.escape(repr(c))}; a range is \(least, most\), such as \(2, 8\), or all its integers"
+    message = rf"c \(n_clusters\): got {re.escape(repr(c))}; a range is \(least, most\), such as \(2, 8\), or all"
     for name in ("smic", "3smic"):
         with pytest.raises(InputError, match=message):
             registry.settings(name, c, {})
