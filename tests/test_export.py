@@ -99,6 +99,8 @@ def test_columns_are_chosen_in_their_order(result, tmp_path):
         result.export(tmp_path / "b.csv", columns=["label", "size"])
     with pytest.raises(InputError, match=r"columns: got \[\]"):
         result.export(tmp_path / "b.csv", columns=[])
+    with pytest.raises(InputError, match=r"columns: got 5; give a list of names, such as columns=\['label'\], or None"):
+        result.export(tmp_path / "b.csv", columns=5)
     with pytest.raises(InputError, match=r"columns: got 'label'; give a list of names, such as columns=\['label'\]"):
         result.export(tmp_path / "b.csv", columns="label")
     assert os.listdir(tmp_path) == ["a.csv"]
