@@ -44,7 +44,8 @@ def _ascend(job: Job, ascent: Ascent, model: Linear, max_iter: int, group: Group
         F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
         if not np.isfinite(F):
             raise CollapseError(
-                f"solver: the objective of L-BFGS became {F}; check for extreme rows, or use solver='minibatch'"
+                f"solver: the objective of L-BFGS became {F}; use a smaller reg or tau, check for extreme rows, or use "
+                "solver='minibatch'"
             )
         return -F, -slope
 
