@@ -1,5 +1,6 @@
 """SMIC's options that are sequences: validation, by which they become tuples, and defaults of eigenvector sets."""
 
+import math
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -30,7 +31,9 @@ def eigenvector_sets(widths: Any) -> tuple[tuple[float, ...], ...]:
     """Sets of factors; one flat sequence, or a single factor, is one set."""
     values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
     found = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
-    if not found or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in found):
+    if not found or not all(
+        w and all(isinstance(f, numbers.Real) and 1 <= float(f) < math.inf for f in w) for w in found
+    ):
         raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
     return tuple(tuple(float(f) for f in w) for w in found)
 
@@ -43,7 +46,7 @@ def shrinkages(shrinkage: Any) -> Any:
     """Distinct shrinkages from 0 to 1; None if they follow from other options."""
     if shrinkage is None:
         return None
-    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
+    values = tuple(shrinkage) if isinstance(shrinkage, Iterable) else (shrinkage,)
     if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
         raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
     return tuple(dict.fromkeys(float(s) for s in values))

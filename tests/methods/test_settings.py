@@ -69,6 +69,8 @@ def test_the_preset_is_as_published_and_gives_way():
         ("bandwidth", 1e300, r"bandwidth: got 1e\+300; use at most 3\.4e\+38, the largest float32"),
         ("bandwidth", "2", "bandwidth: got '2'; use a positive number"),
         ("widths", None, r"widths: got None; use factors of at least 1"),
+        ("widths", (2, float("inf")), r"widths: got \(2, inf\); use factors of at least 1"),
+        ("shrinkage", 1j, "shrinkage: got 1j; use numbers from 0 to 1"),
         ("shrinkage", (0, 1.5), r"shrinkage: got \(0, 1.5\); use numbers from 0 to 1"),
         ("shrinkage", (), r"shrinkage: got \(\); use numbers from 0 to 1"),
     ],

@@ -442,8 +442,8 @@ class _LineSearch:
         value, slope = value - self.settings.reg * total[-2], slope - 2 * self.settings.reg * total[-1]
         if not np.isfinite(value):
             raise InputError(
-                f"reg: at {self.settings.reg:.3g}, the objective is {value} after a step of {step:.3g}; use one nearer to "
-                "0.5, or scale the kernel down"
+                f"reg: at {self.settings.reg:.3g}, the objective is {value} after a step of {step:.3g}; use one nearer "
+                "to 0.5, or scale the kernel down"
             )
         return float(value), float(slope), common
 
