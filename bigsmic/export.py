@@ -4,7 +4,7 @@ The table has one row for each row of the input. It is written block by block, a
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from bigsmic.stages import naming, selected
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import absolute, as_location, create_arrays, new_place
 from bigsmic.types import StrPath
+from bigsmic.validation import brief
 
 STORED = ("agreement", "noise", "posterior")
 """Per-row arrays beside the labels, where a run has them."""
@@ -88,6 +89,8 @@ class _Table:
     def of(cls, context: Context, labels: Any, wanted: Sequence[str] | None) -> "_Table":
         if isinstance(wanted, str):
             raise InputError(f"columns: got {wanted!r}; give a list of names, such as columns=[{wanted!r}]")
+        if not (wanted is None or isinstance(wanted, Iterable)):
+            raise InputError(f"columns: got {brief(wanted)}; give a list of names, such as columns=['label'], or None")
         there = _columns(context, labels)
         names = list(dict.fromkeys(there if wanted is None else wanted))
         unknown = sorted(set(names) - set(there))

@@ -53,7 +53,7 @@ from bigsmic.types import (
     StorageOptions,
     StrPath,
 )
-from bigsmic.validation import check_integer, parse_bytes, warn_of_cuts
+from bigsmic.validation import CLUSTERS, check_integer, parse_bytes, warn_of_cuts
 from bigsmic.warning import warn
 from bigsmic.weight_functions import refuse_nameless
 
@@ -437,7 +437,9 @@ def _check_shape(n: int, d: int, settings: Any) -> None:
         raise InputError("input: got n_samples=1; clustering needs at least 2 rows")
     c = getattr(settings, "open_from", 0) if settings.undecided else settings.n_clusters
     if c is not None and c > n:
-        raise InputError(f"c: got {'at least ' * settings.undecided}{c} clusters for {n} rows; use at most {n}")
+        raise InputError(
+            f"{CLUSTERS}: got {'at least ' * settings.undecided}{c} clusters for {n} rows; use at most {n}"
+        )
 
 
 def _warn_of_wide(source: Source, settings: MethodSettings) -> None:

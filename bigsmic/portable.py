@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from bigsmic.errors import RunError
+from bigsmic.errors import RunError, StorageError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import PROJECTION
@@ -168,7 +168,12 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
             f"save: {run.location} has only what predictions need, and is not a whole run; save the result of the fit"
         )
     refuse_taken(location)
-    made = Run(location, storage_options)
+    try:
+        made = Run(location, storage_options)
+    except StorageError:  # as on a full disk: what was begun would be refused as taken
+        if is_local(location):
+            remove_tree(location)
+        raise
     try:
         if made.attribute("identity") is not None:
             raise RunError(f"save: {made.location} is a run already, and nothing is overwritten; give another URL")

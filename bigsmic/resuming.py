@@ -1,7 +1,7 @@
 """Whether a run directory is one of the fit that is asked for, and what to do if it is not."""
 
-import errno
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -10,37 +10,44 @@ from bigsmic import registry
 from bigsmic.errors import RunError, RunMismatchError, StorageError
 from bigsmic.runtime.block_sizes import with_defaults
 from bigsmic.settings import MethodSettings
-from bigsmic.store import Run, SelectedSource, Source
+from bigsmic.store import FULL, READ_ONLY, Run, SelectedSource, Source
 from bigsmic.types import StorageOptions, StrPath
+from bigsmic.validation import CLUSTERS
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
 """Settings that follow from c."""
-UNWRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""Numbers of the errors of a place that may be read only."""
 ROWS = {"rows", "selected"}  # entries of the input that tell which rows of an archive are fitted
 
 
 def open_run(location: StrPath, storage_options: StorageOptions) -> Run:
-    """Open the run of a fit for writing, or for reading if it may only be read: it may be finished.
+    """Open the run of a fit for writing, or for reading if nothing can be written there: it may be finished.
 
     Raises
     ------
     RunError
         The location has something else, or may only be read and has no finished run.
     StorageError
+        There is no room for a run that is not finished, or another failure.
     """
     try:
         return Run(location, storage_options)
     except StorageError as error:
-        if error.errno not in UNWRITABLE:
+        if error.errno not in (*READ_ONLY, *FULL):
             raise
-        run, why = Run(location, storage_options, writable=False), error
-    if run.attribute("summary") is None:
-        raise RunError(
-            f"run: {run.location} cannot be written, and the fit in it is not finished ({why}); allow this process to "
-            "write there, or give another out="
-        ) from why
-    return run
+        why = error
+    try:
+        run = Run(location, storage_options, writable=False)
+        if run.attribute("summary") is not None:
+            return run
+    except RunError:  # there is none yet
+        if why.errno in READ_ONLY:
+            raise
+    if why.errno not in READ_ONLY:  # but full
+        raise why
+    raise RunError(
+        f"run: {run.location} cannot be written, and the fit in it is not finished ({os.strerror(why.errno)}); "
+        "allow this process to write there, or give another out="
+    ) from why
 
 
 def bind(run: Run, identity: dict[str, Any], settings: MethodSettings, source: Source) -> None:
@@ -72,7 +79,7 @@ def as_asked(identity: dict[str, Any]) -> dict[str, Any]:
     settings = {"method": registry.DEFAULT} | identity.get("settings", {})
     if "n_clusters" in settings:
         c = _c(settings)
-        settings = {"c (n_clusters)": c} | {name: value for name, value in settings.items() if name not in OF_NUMBER}
+        settings = {CLUSTERS: c} | {name: value for name, value in settings.items() if name not in OF_NUMBER}
     return with_defaults(identity) | {"settings": settings}
 
 

@@ -72,8 +72,8 @@ def respelled(message: str, names: Mapping[str, str], leads: bool = True, equals
     >>> respelled("length: got '1s'; give rate=25, or a step= in samples", {"rate": "windows.rate"}, equals=" = ")
     "length: got '1s'; give windows.rate = 25, or a step= in samples"
     """
-    any_name = "|".join(sorted(names, key=len, reverse=True))
-    only_names = "|".join(name for name in names if "_" in name)  # as the others are English words too
+    any_name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    only_names = "|".join(re.escape(name) for name in names if "_" in name)  # as the others are English words too
     if leads:
         message = re.sub(rf"\A({any_name})(?=: )", lambda found: names[found[1]], message)
     start = rf"(?<![\w.'/-])({any_name})="

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bigsmic.errors import BigsmicError, InputError
 from bigsmic.warning import warn
 
+CLUSTERS = "c (n_clusters)"
+"""Name of the number of clusters in messages: functions call it c, estimators n_clusters."""
 _SHOWN = 60
 SEEDS = 1 << 64
 """Number of seeds."""
@@ -131,22 +133,21 @@ def check_integer(name: str, value: Any, least: int | None = None) -> None:
         raise InputError(f"{name}: got {value}; use at least {least}")
 
 
-def check_clusters(name: str, value: Any, also: str = "") -> None:
+def check_clusters(value: Any, also: str = "") -> None:
     """InputError unless a number of clusters, of a method that does not find it, is an integer above 0.
 
     Parameters
     ----------
-    name : str
     value : object
     also : str
         What else the method takes, for the message.
     """
     if not isinstance(value, numbers.Real):  # a text, None or a range, by which the number is to be found
         raise InputError(
-            f"{name}: got {brief(value)}; use an integer{also}. Methods that find the number, with None or a range "
+            f"{CLUSTERS}: got {brief(value)}; use an integer{also}. Methods that find the number, with None or a range "
             "such as (2, 30), are 'smic' and '3smic': SMIC and SemiSupervisedSMIC"
         )
-    check_integer(name, value, 1)
+    check_integer(CLUSTERS, value, 1)
 
 
 def check_seed(name: str, value: Any) -> None:

@@ -1,6 +1,7 @@
 """Tables of finished fits: the same columns in every format, whole or absent, and never over what is there."""
 
 import builtins
+import errno
 import os
 
 import numpy as np
@@ -11,7 +12,7 @@ from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic import export
-from bigsmic.errors import CorruptBlockError, InputError, RunError
+from bigsmic.errors import CorruptBlockError, InputError, RunError, StorageError
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +99,8 @@ def test_columns_are_chosen_in_their_order(result, tmp_path):
         result.export(tmp_path / "b.csv", columns=["label", "size"])
     with pytest.raises(InputError, match=r"columns: got \[\]"):
         result.export(tmp_path / "b.csv", columns=[])
+    with pytest.raises(InputError, match=r"columns: got 5; give a list of names, such as columns=\['label'\], or None"):
+        result.export(tmp_path / "b.csv", columns=5)
     with pytest.raises(InputError, match=r"columns: got 'label'; give a list of names, such as columns=\['label'\]"):
         result.export(tmp_path / "b.csv", columns="label")
     assert os.listdir(tmp_path) == ["a.csv"]
@@ -110,6 +113,17 @@ def test_what_is_there_stays(result, tmp_path, end):
     with pytest.raises(RunError, match="exists already, and nothing is overwritten; give another path"):
         result.export(path)
     assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "mine")
+
+
+@pytest.mark.parametrize("end", ["csv", "npy"])
+def test_a_place_that_may_only_be_read_is_named(result, tmp_path, monkeypatch, end):
+    def refuse(path, *args, **more):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr(os, "unlink", refuse)  # which says so even of what is not there
+    monkeypatch.setitem(export._FORMATS, f".{end}", refuse)
+    with pytest.raises(StorageError, match=f"export: writing .*labels.{end}: .*Read-only"):
+        result.export(tmp_path / f"labels.{end}")
 
 
 @pytest.mark.parametrize("end", ["csv", "zarr"])

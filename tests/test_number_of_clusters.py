@@ -31,7 +31,7 @@ def uneven():
     return make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 0.5], random_state=3)
 
 
-@pytest.mark.filterwarnings("ignore:c. got 7, but the data show 4 groups")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 7, but the data show 4 groups")
 @pytest.mark.parametrize("c", [4, None, 7])
 def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, c):
     X, y = uneven
@@ -552,7 +552,7 @@ def test_clusters_on_which_labelings_agree_are_not_given_up_for_halves_of_a_larg
     assert adjusted_rand_score(y[y >= 0], result.labels[y >= 0]) > 0.95
 
 
-@pytest.mark.filterwarnings("ignore:c. got 12, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 12, but the data show")
 @pytest.mark.parametrize("c", [None, 6, 12])
 def test_cuts_are_those_of_a_fit(c):
     X, y = uneven_blobs(noise=0.2, seed=1006)
@@ -571,7 +571,7 @@ def nested():
     return centers[of_row] + draw.normal(size=(1500, 8)), of_row // 5
 
 
-@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 3, but the data show")
 @pytest.mark.parametrize(("c", "cut"), [(3, 3), (range(2, 4), 3), (None, 3), (15, 3)])
 def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked_for(nested, c, cut):
     """A graph hardly tells which of its parts belong together."""
@@ -805,7 +805,7 @@ def test_labelings_that_agree_are_not_disputed(uneven):
     assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 
 
-@pytest.mark.filterwarnings("ignore:c. got 5, but the data show 4 groups")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 5, but the data show 4 groups")
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_cluster_too_small_to_show_is_parted_before_large_ones_are_halved(cut):
     """Valleys show four clusters; the fifth, of 30 rows, is beside one of 90 that is as wide as the gap."""

@@ -229,7 +229,7 @@ def least_limit(X, c, **options):
 
 
 @pytest.mark.filterwarnings("ignore:run. .* is on a file system in memory")
-@pytest.mark.filterwarnings("ignore:c. got 12, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 12, but the data show")
 def test_the_memory_limit_does_not_matter(tmp_path):
     X = make_blobs(12_000, 3, centers=12, cluster_std=2, random_state=0)[0].astype(np.float32)
     sizes = BlockSizes(source_bytes=1 << 15, group_rows=1500, tile_bytes=1)
@@ -320,9 +320,14 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS.astype(np.longdouble), 2, {}, "convert the array to float64"),
         (ROWS, 0, {}, r"c \(n_clusters\): got 0; use at least 1"),
         (ROWS, -3, {}, "got -3; use at least 1"),
-        (ROWS, 21, {}, "c: got 21 clusters for 20 rows; use at most 20"),
-        (ROWS, (21, 40), {}, "c: got at least 21 clusters for 20 rows; use at most 20"),
-        (ROWS, range(21, 40), {"method": "3smic"}, "c: got at least 21 clusters for 20 rows; use at most 20"),
+        (ROWS, 21, {}, r"c \(n_clusters\): got 21 clusters for 20 rows; use at most 20"),
+        (ROWS, (21, 40), {}, r"c \(n_clusters\): got at least 21 clusters for 20 rows; use at most 20"),
+        (
+            ROWS,
+            range(21, 40),
+            {"method": "3smic"},
+            r"c \(n_clusters\): got at least 21 clusters for 20 rows; use at most 20",
+        ),
         (ROWS, 2.5, {}, r"c \(n_clusters\): got 2\.5; use an integer"),
         (ROWS, True, {}, "got True; use an integer"),
         (ROWS, "auto", {}, r"c \(n_clusters\): got 'auto'; use an integer, a range such as \(2, 30\), or None"),
@@ -331,7 +336,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
                 ROWS,
                 c,
                 {"method": method},
-                r"n_clusters\)?: got .*; use an integer.* that find the number, .*'smic' and '3smic'",
+                r"c \(n_clusters\): got .*; use an integer.* that find the number, .*'smic' and '3smic'",
             )
             for method in ("rim", "kernel_rim", "mic", "mspc", "mwca")
             for c in ("auto", range(2, 5), None)
@@ -481,7 +486,7 @@ def assert_sound_predictions(result, X):
     np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")  # booleans
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 3, but the data show")  # booleans
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", ">i2", "i8", "u8", "f2", ">f4", "f8"])
 def test_any_real_dtype(dtype):
     X = (make_blobs(200, 4, centers=3, random_state=0)[0] * 3 + 60).clip(0, 127)
@@ -512,7 +517,7 @@ def test_one_cluster(blobs):
 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 3, but the data show")
 @pytest.mark.parametrize("c", [3, 10])
 def test_thousands_of_duplicates(c):
     points = np.random.default_rng(0).integers(0, 10, 2000)

@@ -1,6 +1,7 @@
 """What a pickle takes along of a fit: enough for the same predictions, no more than is read, and no secret."""
 
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -13,10 +14,11 @@ from sklearn.neighbors import kneighbors_graph
 
 import bigsmic
 from bigsmic import portable
-from bigsmic.errors import CorruptBlockError, RunError
+from bigsmic.errors import CorruptBlockError, RunError, StorageError
 from bigsmic.store import CarriedRun, Run
+from bigsmic.store.objects import LocalBytes
 
-pytestmark = pytest.mark.filterwarnings("ignore:c. got 2, but the data show")
+pytestmark = pytest.mark.filterwarnings("ignore:c .n_clusters.. got 2, but the data show")
 
 METHODS = {
     "smic": {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40},
@@ -234,6 +236,22 @@ def test_nothing_is_saved_over_what_is_there(results, tmp_path):
     results["mspc"].save("memory://saved/run")
     with pytest.raises(RunError, match="is a run already, and nothing is overwritten"):
         results["mspc"].save("memory://saved/run")
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "lease/zarr.json"])
+def test_a_save_that_cannot_begin_leaves_nothing(results, tmp_path, monkeypatch, file):
+    create = LocalBytes.create
+
+    def full(self, key, *args):
+        if key == file:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), key)
+        return create(self, key, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalBytes, "create", full)
+        with pytest.raises(StorageError, match="no space left"):
+            results["mspc"].save(tmp_path / "run")
+    assert results["mspc"].save(tmp_path / "run").n_clusters == results["mspc"].n_clusters
 
 
 def test_a_save_that_fails_leaves_nothing(blobs, tmp_path):

@@ -141,16 +141,50 @@ def test_an_unfinished_run_that_cannot_be_written_is_refused(blobs, tmp_path, re
         bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
 
 
-def test_other_failures_to_write_are_not_taken_for_a_read_only_place(blobs, tmp_path, monkeypatch):
+@pytest.fixture
+def fails(monkeypatch):
+    """``fails(number)``: no run can make a file any more, for the reason of that number."""
+
+    def fail(number):
+        def create(self, key, *args):
+            raise OSError(number, os.strerror(number), key)
+
+        monkeypatch.setattr(LocalBytes, "create", create)
+
+    return fail
+
+
+def test_other_failures_to_write_are_not_taken_for_a_read_only_place(blobs, tmp_path, fails):
     X = blobs[0][:300]
     bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
-
-    def full(self, key, *args):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), key)
-
-    monkeypatch.setattr(LocalBytes, "create", full)
-    with pytest.raises(StorageError, match="no space left"):
+    fails(errno.EIO)
+    with pytest.raises(StorageError, match="Input/output error"):
         bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_finished_run_is_found_finished_on_a_full_disk(blobs, tmp_path, fails, number):
+    X = blobs[0][:300]
+    written = bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+    kill_before("output", X, tmp_path / "unfinished")
+    fails(number)
+    found = bigsmic.fit(X, 4, out=tmp_path / "run", **BRIEF)
+    np.testing.assert_array_equal(found.labels, written.labels)
+    for out in ("unfinished", "new"):
+        with pytest.raises(StorageError, match=f"{out}: no space left on the device; free some"):
+            bigsmic.fit(X, 4, out=tmp_path / out, **BRIEF)
+
+
+def test_a_run_that_cannot_be_written_says_what_to_do_instead_of_changing_it(blobs, grown, tmp_path, read_only):
+    run = bigsmic.fit(grown[0], 4, out=tmp_path / "run", **BRIEF)
+    read_only()
+    way = (
+        r"run can only be read \(Read-only file system\); .* save a copy where it may, Result.open\(run\).save\(copy\)"
+    )
+    with pytest.raises(RunError, match=way):
+        run.set_names({0: "idle"})
+    with pytest.raises(RunError, match=way):
+        run.update(grown[1])
 
 
 def test_a_graph_is_compared_with_that_of_a_finished_run_that_cannot_be_written(tmp_path, read_only):

@@ -157,8 +157,7 @@ IMAGINED = (
 
 
 ARGUMENTS = (
-    Flag("c", int, "", option="--clusters"),
-    Flag("n_clusters", int, "", option="--clusters"),
+    *(Flag(name, int, "", option="--clusters") for name in ("c", "n_clusters", "c (n_clusters)")),
     *(Flag(name, str, "") for name in ("out", "length", "step")),
 )
 """Options that commands declare themselves, in addition to those of panels."""

@@ -123,7 +123,7 @@ class NumberedViews:
         InputError
             These are no dict, no cluster has the number, or a name is not a text of one line.
         RunError
-            The run is being written, or is only in memory.
+            The run is being written, can only be read, or is only in memory.
         """
         self._refuse_undecided("names")
         if not isinstance(names, Mapping):

@@ -31,6 +31,7 @@ from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 from bigsmic.types import Floats, Integers
+from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "sights", "summary", "temporary"]
@@ -152,7 +153,7 @@ def _width(job: Job, _: int) -> None:
 def _centers(sample: Floats, settings: Any) -> Floats:
     c, n_distinct = settings.n_clusters, len(np.unique(sample, axis=0))
     if n_distinct < c:
-        raise InputError(f"c: got {c} clusters for {n_distinct} distinct rows; ask for at most as many")
+        raise InputError(f"{CLUSTERS}: got {c} clusters for {n_distinct} distinct rows; ask for at most as many")
     return KMeans(c, n_init=10, random_state=settings.seed % 2**32).fit(sample).cluster_centers_
 
 

@@ -55,6 +55,7 @@ from bigsmic.stages.labeling_specs import (
 from bigsmic.store import Overlay, Run
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import Floats, Integers, StorageOptions
+from bigsmic.validation import CLUSTERS
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
 
@@ -158,7 +159,8 @@ def _with_number(job: Job, n_clusters: int) -> Job:
     n_columns = valley_columns(job.context.settings, job.context.n)
     if n_clusters > n_columns:
         raise InputError(
-            f"c: links need at least {n_clusters} clusters, and no more than {n_columns} are looked for; give c"
+            f"{CLUSTERS}: links need at least {n_clusters} clusters, and no more than {n_columns} are looked for; "
+            "give c"
         )
     return job.replanned(job.context.settings.decided(n_clusters, n_columns))
 

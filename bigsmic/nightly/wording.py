@@ -17,7 +17,8 @@ KEYS = {
     "memory_limit": "memory_limit",
     "n_threads": "threads",
     **{name: f"windows.{name}" for name in ("length", "step", "features", "rate", "times", "channels")},
-    **{"c": "fit.c", "n_clusters": "fit.c", "method": "fit.method"},
+    **dict.fromkeys(("c", "n_clusters", "c (n_clusters)"), "fit.c"),
+    "method": "fit.method",
 }
 """Keys of the job file by the names that messages have for them. Options of methods are keys themselves."""
 

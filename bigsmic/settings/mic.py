@@ -60,7 +60,7 @@ class Settings(MethodSettings):
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
     def __post_init__(self) -> None:
-        check_clusters("c (n_clusters)", self.n_clusters)
+        check_clusters(self.n_clusters)
         super().__post_init__()
         sequences.check_neighbor_number("start_t", self.start_t)
         if self.t is None:

@@ -54,7 +54,7 @@ class Settings(MethodSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_clusters("n_clusters", self.n_clusters)
+        check_clusters(self.n_clusters)
         for name in ("n_clusters", "max_iter"):
             object.__setattr__(self, name, int(getattr(self, name)))
         if isinstance(self.reg, str) and self.reg != "auto":

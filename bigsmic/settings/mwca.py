@@ -61,7 +61,7 @@ class Settings(MethodSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_clusters("n_clusters", self.n_clusters)
+        check_clusters(self.n_clusters)
         for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
             object.__setattr__(self, name, int(getattr(self, name)))
         if self.solver == "spectral" and self.n_clusters > 2:

@@ -90,7 +90,7 @@ class Settings(MethodSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_clusters is not None:
-            check_clusters("n_clusters", self.n_clusters, ", or None, with which reg decides how many are left")
+            check_clusters(self.n_clusters, ", or None, with which reg decides how many are left")
         self._check_reg()
         object.__setattr__(self, "prior", _checked_prior(self.prior, self.n_clusters))
         if self.n_init_categories is not None and self.n_init_categories < (self.n_clusters or 0):

@@ -1,6 +1,5 @@
 """Settings of 3SMIC, SMIC with links."""
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -22,8 +21,13 @@ from bigsmic.settings.options import (
 )
 from bigsmic.settings.sequences import MANY_SETS
 from bigsmic.settings.smic import number_of_clusters
+from bigsmic.validation import brief
 
 ETA = (0.0, 1.0, 10.0)
+MOST_ETA = 1e6
+"""Weight whose square leaves the digits of float64 to rows without links."""
+MOST_GAMMA = 1e100
+"""Weight whose square is a number in float64."""
 FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
 """Up to so many rows, t = 2 is a candidate: a cluster may have only ten rows, and an eigenproblem costs little."""
 MANY_T = (3, 10)
@@ -141,7 +145,7 @@ class Settings(smic.Settings):
         if self.t is None:
             object.__setattr__(self, "t", MANY_T)
         super().__post_init__()
-        object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma))
+        object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma, MOST_GAMMA))
         object.__setattr__(self, "eta", self._checked_eta())
         if self.undecided and self.assignment == "merge" and not self.valleys:
             raise InputError(
@@ -196,7 +200,7 @@ class Settings(smic.Settings):
 
     def _checked_eta(self) -> Any:
         two = self.n_clusters == 2 and not self.undecided
-        eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
+        eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta, MOST_ETA)
         if any(eta) and not two:
             raise InputError(
                 f"eta: got {eta} for more than two clusters, with which the weight of cannot-links is 0; leave eta "
@@ -232,8 +236,8 @@ class Settings(smic.Settings):
         return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
 
 
-def _link_weights(name: str, given: Any) -> Any:
+def _link_weights(name: str, given: Any, most: float) -> Any:
     values = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < math.inf for v in values):
-        raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
+    if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) <= most for v in values):
+        raise InputError(f"{name}: got {brief(given)}; use numbers of at least 0 and at most {most:g}, such as (0, 1)")
     return tuple(dict.fromkeys(float(v) for v in values))

@@ -1,11 +1,12 @@
 """SMIC's options that are sequences: validation, by which they become tuples, and defaults of eigenvector sets."""
 
+import math
 import numbers
 from collections.abc import Iterable
 from typing import Any
 
 from bigsmic.errors import InputError
-from bigsmic.validation import check_integer, check_prior
+from bigsmic.validation import CLUSTERS, check_integer, check_prior
 
 FINE_SET = (6.0, 8.0, 12.0)
 """Of two or three clusters, which may be long and bent; a consensus of this set is only taken if its cut is smaller."""
@@ -30,7 +31,9 @@ def eigenvector_sets(widths: Any) -> tuple[tuple[float, ...], ...]:
     """Sets of factors; one flat sequence, or a single factor, is one set."""
     values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
     found = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
-    if not found or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in found):
+    if not found or not all(
+        w and all(isinstance(f, numbers.Real) and 1 <= float(f) < math.inf for f in w) for w in found
+    ):
         raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
     return tuple(tuple(float(f) for f in w) for w in found)
 
@@ -43,7 +46,7 @@ def shrinkages(shrinkage: Any) -> Any:
     """Distinct shrinkages from 0 to 1; None if they follow from other options."""
     if shrinkage is None:
         return None
-    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
+    values = tuple(shrinkage) if isinstance(shrinkage, Iterable) else (shrinkage,)
     if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
         raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
     return tuple(dict.fromkeys(float(s) for s in values))
@@ -75,13 +78,13 @@ def ends(c: Any) -> tuple[int, int]:
     """Ends of a range of numbers of clusters: ``(least, most)``, or all its numbers in order."""
     values = list(c) if isinstance(c, Iterable) else []
     if not values or not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
-        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None")
+        raise InputError(f"{CLUSTERS}: got {c!r}; use an integer, a range of integers, or None")
     found = [int(v) for v in values]
     least, most = found[0], found[-1]
     if not 1 <= least < most or (len(found) > 2 and found != [*range(least, most + 1)]):
         raise InputError(
-            f"c: got {c!r}; a range is (least, most), such as (2, 8), or all its integers, such as range(2, 9), with 1 "
-            "<= least < most; give a single number as itself"
+            f"{CLUSTERS}: got {c!r}; a range is (least, most), such as (2, 8), or all its integers, such as "
+            "range(2, 9), with 1 <= least < most; give a single number as itself"
         )
     return least, most
 

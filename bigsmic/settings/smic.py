@@ -25,7 +25,7 @@ from bigsmic.settings.options import (
     option,
 )
 from bigsmic.settings.smic_checks import check_bandwidth, check_kernel, check_rows_in_no_cluster
-from bigsmic.validation import check_choice, check_integer, to_array
+from bigsmic.validation import CLUSTERS, check_choice, check_integer, to_array
 from bigsmic.weight_functions import identity_of
 
 NORMALIZATIONS = ("auto", "symmetric", None)
@@ -217,7 +217,7 @@ class Settings(MethodSettings):
     max_matvecs: int | None = None
 
     def __post_init__(self) -> None:
-        check_integer("c (n_clusters)", self.n_clusters, 1)
+        check_integer(CLUSTERS, self.n_clusters, 1)
         super().__post_init__()
         if self.max_matvecs is not None:
             check_integer("max_matvecs", self.max_matvecs, 1)
@@ -427,8 +427,7 @@ def number_of_clusters(c: Any) -> Any:
         return UNDECIDED, 1
     if isinstance(c, str):
         raise InputError(
-            f"c (n_clusters): got {c!r}; use an integer, a range such as (2, 30), or None, with which the number is "
-            "found"
+            f"{CLUSTERS}: got {c!r}; use an integer, a range such as (2, 30), or None, with which the number is found"
         )
     if isinstance(c, numbers.Integral | float):
         return int(c) if isinstance(c, np.integer) else c, 0

@@ -21,6 +21,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import links, rowwise_output
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
+from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 STAGE = "distinct"
@@ -56,8 +57,8 @@ def counted(job: Job, is_all: bool = False, joins: bool = False) -> int | None:
     if k < c and not context.settings.undecided:
         _refuse_names(job, k, c)
         warn(
-            f"c: got {c} clusters, but no more than {k} rows differ after scaling; each of these is a cluster, and "
-            f"equal rows are in one: labels are below {k}",
+            f"{CLUSTERS}: got {c} clusters, but no more than {k} rows differ after scaling; each of these is a "
+            f"cluster, and equal rows are in one: labels are below {k}",
             ConvergenceWarning,
         )
     return k if k <= c else None
@@ -106,7 +107,8 @@ def _refuse_names(job: Job, k: int, c: int) -> None:
     """Refuse links and known labels that require clusters which equal rows cannot form."""
     if names := _names(job):
         raise InputError(
-            f"c: got {c} clusters with {', '.join(names)}, but no more than {k} rows differ; ask for {k} at most"
+            f"{CLUSTERS}: got {c} clusters with {', '.join(names)}, but no more than {k} rows differ; ask for {k} at "
+            "most"
         )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from bigsmic.runtime.context import Context
 from bigsmic.stages import numbering
-from bigsmic.store import Run
 
 STAGE = "names"
 
@@ -30,7 +29,7 @@ def write(context: Context, names: Mapping[int, str]) -> None:
     RunError
         The run cannot be written, or another process is writing to it.
     """
-    run = Run(context.run.address, context.run.options)
+    run = context.run.for_writing()
     try:
         known = stored(Context(None, context.run, context.settings)) | dict(names)
         run.write(STAGE, 0, {}, info={STAGE: sorted(known.items())})

@@ -34,6 +34,7 @@ from bigsmic.stages.shown_number import NUMBER
 from bigsmic.stages.valley_trees import VALLEYS
 from bigsmic.stages.valleys import TEMPORARY as OF_GROUPS
 from bigsmic.store import Run
+from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 WIDER = "wider"
@@ -117,9 +118,9 @@ def for_parts(job: Job, found: Job) -> Job | None:
     n_columns = math.ceil(COLUMNS_PER_PART * n_parts)
     if n_columns > min(MOST_FOR_PARTS, most_valley_columns(found.context.n, ROWS_PER_WIDER_COLUMN)):
         warn(
-            f"c: got {job.context.settings.n_clusters}, but the neighbour graph has about {n_parts} parts, as of rows "
-            "with the same flags, integers or categories; clusters may be arbitrary unions of them: leave such columns "
-            "out, or divide them by more"
+            f"{CLUSTERS}: got {job.context.settings.n_clusters}, but the neighbour graph has about {n_parts} parts, "
+            "as of rows with the same flags, integers or categories; clusters may be arbitrary unions of them: leave "
+            "such columns out, or divide them by more"
         )
         return None
     job.replanned(job.context.settings.by_valleys(n_columns))

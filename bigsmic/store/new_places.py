@@ -3,7 +3,7 @@
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from bigsmic.errors import RunError
@@ -77,5 +77,5 @@ def _name(partial: Any, address: str, what: str) -> None:
 def _remove(partial: Any) -> None:
     if os.path.isdir(partial):
         remove_tree(partial)
-    with suppress(FileNotFoundError):
+    elif os.path.lexists(partial):  # as a place that may only be read refuses to delete what is not there, too
         os.unlink(partial)

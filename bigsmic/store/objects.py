@@ -29,6 +29,12 @@ _PARTIAL = re.compile(r"\.([0-9a-f]+-[0-9]+|[0-9a-f]{32})\.partial\Z")  # ours, 
 _LINK = "run: {} is a symbolic link, which could lead anywhere; a run has no links: remove it"
 _WRITER = uuid.uuid4().hex[:12]  # process numbers repeat from host to host
 
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""Numbers of the errors of a place that may be read only."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""Numbers of the errors of a place that has no room."""
+
 REQUESTS = 16
 """Concurrent requests to an object store."""
 
@@ -357,7 +363,7 @@ def storage_errors(what: str) -> Iterator[None]:
     except StorageError:
         raise
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise StorageError(
                 error.errno,
                 f"{what}: no space left on the device; free some and run the same command again: "

@@ -7,16 +7,17 @@ The entry contains the checksum of every part, and is sealed together with the n
 run. Nothing is inferred from chunks, as Zarr silently reads an absent chunk as fill values.
 """
 
+import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bigsmic.errors import RunError
+from bigsmic.errors import RunError, StorageError
 from bigsmic.store.block_arrays import safe
 from bigsmic.store.blocks import BlockStore
 from bigsmic.store.checked_arrays import CheckedArray, decoded
-from bigsmic.store.objects import checksum, storage_errors
+from bigsmic.store.objects import READ_ONLY, checksum, storage_errors
 
 
 class Run(BlockStore):
@@ -37,8 +38,18 @@ class Run(BlockStore):
         ------
         RunLockedError
             Another process writes to it.
+        RunError
+            It can only be read, as on a file system that is mounted read-only.
         """
-        return Run(self.address, self._options)
+        try:
+            return Run(self.address, self._options)
+        except StorageError as error:
+            if error.errno not in READ_ONLY:
+                raise
+            raise RunError(
+                f"run: {self.location} can only be read ({os.strerror(error.errno)}); allow this process to write "
+                "there, or save a copy where it may, Result.open(run).save(copy), and change that"
+            ) from error
 
     def create(self, name: str, shape: tuple[int, ...], chunk_rows: int, dtype: DTypeLike) -> bool:
         """Create a chunked, compressed array at the top of the run, unless it exists.

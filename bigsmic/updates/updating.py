@@ -172,7 +172,9 @@ class Archive:
         differing = [name for name in ("columns", "dtype", "decoded") if stored.get(name) != found.get(name)]
         if differing:
             said = ", ".join(f"{name} {found.get(name)!r}, the run has {stored.get(name)!r}" for name in differing)
-            raise self._another(f"{self.source.name} has {said}")
+            raise RunMismatchError(
+                f"update: {self.source.name} has {said}; give the archive of the fit, or fit this one with another out="
+            )
         have, had = self.source.shape[0], update_log.seen(self.run, self.known)
         if have < had:
             raise self._another(f"{self.source.name} has {have:,} rows, and had {had:,}")

@@ -84,7 +84,7 @@ class ArchiveViews:
         RunLockedError
             Another process writes to the run.
         RunError, StorageError
-            Workers cannot see the run or the archive.
+            The run can only be read, or workers cannot see it or the archive.
         ClusterError
             The cluster does not answer, or workers are lost repeatedly; the same call resumes.
         """

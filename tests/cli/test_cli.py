@@ -188,6 +188,7 @@ def test_storage_options_that_are_no_object_are_refused_unseen(asked, tmp_path, 
     [
         ("input: a group with arrays ['X']; name one with component=", "input: .. name one with --component"),
         ("n_threads: got 0; give n_threads=1", "--threads: got 0; give --threads 1"),
+        ("c (n_clusters): got 9 clusters for 3 rows", "--clusters: got 9 clusters for 3 rows"),
         ("c: got 9 clusters for 3 rows; c=None leaves it open", "--clusters: got .. --clusters None leaves it open"),
         ("plan: the limit is 10MiB; set memory_limit to 279MiB", "plan: .. set --memory-limit to 279MiB"),
         (

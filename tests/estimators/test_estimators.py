@@ -36,7 +36,7 @@ ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(k
 
 
 @pytest.mark.sklearn_checks
-@pytest.mark.filterwarnings("ignore:c. got .*, but the data show:bigsmic.errors.BigsmicWarning")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got .*, but the data show:bigsmic.errors.BigsmicWarning")
 @parametrize_with_checks([SMIC(n_clusters=3, t=(3, 5), widths=(1.5, 2))])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -44,7 +44,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @pytest.mark.sklearn_checks
-@pytest.mark.filterwarnings("ignore:c. got .*, but the data show:bigsmic.errors.BigsmicWarning")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got .*, but the data show:bigsmic.errors.BigsmicWarning")
 @parametrize_with_checks([SMIC(n_clusters=3), SMIC(n_clusters=2, preset="paper")])
 def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)

@@ -463,7 +463,7 @@ def test_a_stretch_without_valid_windows_is_refused(tmp_path):
         bigsmic.fit(made, 2)
 
 
-@pytest.mark.filterwarnings("ignore:c. got 2, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 2, but the data show")
 def test_a_raw_recording_is_warned_of(tmp_path, samples):
     with pytest.warns(BigsmicWarning, match=r"input: array looks like a recording: 3 columns, and rows that correlate"):
         bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **BRIEF)

@@ -243,6 +243,8 @@ def test_strengths_mean_the_same_on_the_graph():
             {"length_scale": 1e-30},
             "length_scale: at 1e-30, the kernel overflows; use one of the order of the distances",
         ),
+        ({"length_scale": 1e-300}, "length_scale: at 1e-300, the kernel overflows"),
+        ({"length_scale": 1e300}, r"length_scale: at 1e\+300, all rows look alike"),
         ({"length_scale": 1e9}, r"length_scale: at 1e\+09, all rows look alike; use one of the order"),
         ({"approximation": "pca"}, "approximation: got 'pca'"),
         ({"approximation": "fourier", "kernel": "laplacian"}, "'fourier' is for the kernel 'rbf'"),

@@ -148,12 +148,14 @@ def test_every_scale_finds_two_far_blobs(scale):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": 0}, "n_clusters: got 0"),
-        ({"c": None}, "n_clusters: got None"),
-        ({"c": 1600}, "c: got 1600 clusters for 1500 rows"),
+        ({"c": 0}, r"c \(n_clusters\): got 0"),
+        ({"c": None}, r"c \(n_clusters\): got None"),
+        ({"c": 1600}, r"c \(n_clusters\): got 1600 clusters for 1500 rows"),
         ({"solver": "svm"}, "solver: got 'svm'"),
         ({"solver": "eig", "reg": 0}, "give reg > 0"),
         ({"reg": "cv"}, "reg: got 'cv'"),
+        ({"reg": None}, "reg: got None; use a finite number of at least 0"),
+        ({"reg": [1.0]}, r"reg: got \[1\.0\]; use a finite number"),
         ({"scale": "unit"}, "scale: got 'unit'"),
         ({"max_iter": 0}, "max_iter: got 0"),
     ],
@@ -324,8 +326,9 @@ def test_what_the_score_refuses(blobs):
         msp_score(X, y[:-1])
     with pytest.raises(InputError, match="got 1 cluster"):
         msp_score(X, np.zeros(len(X)))
-    with pytest.raises(InputError, match="reg: got -1"):
-        msp_score(X, y, reg=-1)
+    for reg in (-1, "1"):
+        with pytest.raises(InputError, match=f"reg: got {reg!r}; use a finite number of at least 0"):
+            msp_score(X, y, reg=reg)
     for reg in (0.0, 1.0):
         with pytest.raises(InputError, match="all rows of clusters 3 and 5 are equal, and no hyperplane separates"):
             msp_score(np.ones((9, 2)), [3, 5, 3] * 3, reg=reg)

@@ -171,7 +171,7 @@ def test_a_width_is_in_the_units_of_the_scaled_rows(blobs):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": 0}, "n_clusters: got 0"),
+        ({"c": 0}, r"c \(n_clusters\): got 0"),
         ({"c": 3, "solver": "spectral"}, "got 3 clusters; use 'gradient' or c=2"),
         ({"solver": "newton"}, "solver: got 'newton'"),
         ({"kernel": "normalized"}, "kernel: got 'normalized'"),

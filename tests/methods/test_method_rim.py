@@ -348,8 +348,8 @@ def test_what_only_smic_has_is_said(toy, what):
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"c": 0}, "n_clusters: got 0"),
-        ({"c": 2.5}, r"n_clusters: got 2\.5"),
+        ({"c": 0}, r"c \(n_clusters\): got 0"),
+        ({"c": 2.5}, r"c \(n_clusters\): got 2\.5"),
         ({"reg": -1}, "reg: got -1"),
         ({"reg": "four"}, "reg: got 'four'"),
         ({"reg": "lsmi", "c": 3}, "reg: got 'lsmi' together with n_clusters"),
@@ -378,12 +378,14 @@ def test_options_of_smic_are_refused(toy):
 def test_a_strength_that_leaves_one_category_is_refused(toy):
     with pytest.raises(CollapseError, match="a single category contains every row; use a smaller reg, such as 5"):
         fit(toy[0], reg=50.0)
-    with pytest.raises(InputError, match=r"of 30 initial categories, fewer than 3 stay alive; use a reg below 50"):
+    with pytest.raises(
+        InputError, match=r"c \(n_clusters\): got 3, but fewer of 30 initial categories stay alive; use a reg below 50"
+    ):
         fit(toy[0], 3, reg=50.0)
 
 
 def test_a_learning_rate_that_is_too_high_is_refused(toy):
-    with pytest.raises(CollapseError, match="learning_rate=1e\\+06; use a smaller one"):
+    with pytest.raises(CollapseError, match=r"learning_rate: the objective .* at 1e\+06; use a smaller one"):
         fit(toy[0], reg=0.01, solver="minibatch", learning_rate=1e6)
 
 
@@ -433,7 +435,7 @@ def test_polish_that_would_lose_a_category_is_left_out(toy, monkeypatch):
         return point._replace(alive=point.alive - 1) if polish else point
 
     monkeypatch.setattr(Search, "ascend", losing)
-    with pytest.warns(BigsmicWarning, match="polish was left out, as it would have lost a category"):
+    with pytest.warns(BigsmicWarning, match="polish: left out, as it would have lost a category"):
         assert fit(toy[0], 3, polish=5).n_clusters == 3
 
 

@@ -317,6 +317,8 @@ def test_the_command_line_takes_links(blobs, tmp_path):
         (3, {"eta": 1.0}, "eta: got .* for more than two clusters"),
         (3, {"gamma": None}, "gamma: got None; use numbers of at least 0"),
         (3, {"gamma": -1.0}, "gamma: got -1.0; use numbers of at least 0"),
+        (3, {"gamma": 1e300}, r"gamma: got 1e\+300; use numbers of at least 0 and at most 1e\+100"),
+        (2, {"eta": 1e10}, r"eta: got 10000000000\.0; use numbers of at least 0 and at most 1e\+06"),
         (3, {"link_weight": -1}, "link_weight: got -1; use a number of at least 0"),
         (3, {"kernel": "precomputed"}, "option kernel= .*'normalized' is normalization='symmetric'"),
         (3, {"prior": (0.2, 0.3, 0.5)}, "3smic: got unexpected option prior="),

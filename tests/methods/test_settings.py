@@ -69,6 +69,8 @@ def test_the_preset_is_as_published_and_gives_way():
         ("bandwidth", 1e300, r"bandwidth: got 1e\+300; use at most 3\.4e\+38, the largest float32"),
         ("bandwidth", "2", "bandwidth: got '2'; use a positive number"),
         ("widths", None, r"widths: got None; use factors of at least 1"),
+        ("widths", (2, float("inf")), r"widths: got \(2, inf\); use factors of at least 1"),
+        ("shrinkage", 1j, "shrinkage: got 1j; use numbers from 0 to 1"),
         ("shrinkage", (0, 1.5), r"shrinkage: got \(0, 1.5\); use numbers from 0 to 1"),
         ("shrinkage", (), r"shrinkage: got \(\); use numbers from 0 to 1"),
     ],
@@ -121,13 +123,13 @@ def test_the_number_of_clusters_may_be_left_open(c, wanted):
 
 @pytest.mark.parametrize("c", [[], ["a"], [None], object(), (4.0, 5), (True, 5), ("2", 5)])
 def test_what_is_no_number_of_clusters_is_refused(c):
-    with pytest.raises(InputError, match=r"c: got .*; use an integer, a range of integers, or None"):
+    with pytest.raises(InputError, match=r"c \(n_clusters\): got .*; use an integer, a range of integers, or None"):
         number_of_clusters(c)
 
 
 @pytest.mark.parametrize("c", [[2, 3, 8], range(2, 9, 2), (5, 3), [3, 2, 1], (1, 1), [4], (0, 5), (-2, 5), [2, 2, 3]])
 def test_what_is_no_range_is_refused(c):
-    message = rf"c: got {re.escape(repr(c))}; a range is \(least, most\), such as \(2, 8\), or all its integers"
+    message = rf"c \(n_clusters\): got {re.escape(repr(c))}; a range is \(least, most\), such as \(2, 8\), or all"
     for name in ("smic", "3smic"):
         with pytest.raises(InputError, match=message):
             registry.settings(name, c, {})

@@ -156,7 +156,7 @@ def test_windows_of_recordings(tmp_path, machine):
     assert [path for path in (tmp_path / "nights").glob("windows-*") if path == windows] == []
 
 
-@pytest.mark.filterwarnings("ignore:c. got 2, but the data show")  # as both channels part them
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 2, but the data show")  # as both channels part them
 def test_a_channel_that_dies_is_drift_and_is_fitted(tmp_path, machine):
     """The first fit has no window of the dead channel, the second one has 300 beside 100 of the living one."""
     windows = '[windows]\nlength = 20\nfeatures = "summary"\n'
@@ -344,7 +344,7 @@ def _kill(night):
 def test_rows_that_cannot_be_fitted_today_may_be_tomorrow(tmp_path, machine):
     machine.night(2)
     file = job(tmp_path, fit="c = 3")
-    with pytest.raises(InputError, match="c: got 3 clusters for 2 rows"):
+    with pytest.raises(InputError, match=r"c \(n_clusters\): got 3 clusters for 2 rows"):
         nightly(file)
     machine.night(200)
     assert (nightly(file).night, nightly(file).night) == (1, 0)

@@ -191,6 +191,11 @@ def test_more_penalty_closes_categories():
     assert len(np.unique(posterior(strong[1], strong[0].bias)[1])) == 1
 
 
+def test_settings_may_be_integers_of_any_length():
+    settings = AscentSettings(reg=10**30, tol=10**30)
+    assert (settings.reg, settings.tol) == (10**30, 10**30)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"reg": 0.0}, "reg: got 0.0"), ({"reg": np.nan}, "reg"), ({"max_iter": 0}, "max_iter"), ({"tol": -1.0}, "tol")],

@@ -520,7 +520,7 @@ def test_names_of_the_archive_are_escaped(blobs, tmp_path):
     assert "</style> (" in told
 
 
-@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")  # as the clusters touch
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 3, but the data show")  # as the clusters touch
 def test_names_and_numbers_of_clusters(blobs, archive, tmp_path, monkeypatch):
     evil = "<script>alert(1)</script>"
     before = bigsmic.fit(blobs[0], 4, out=tmp_path / "before", **BRIEF).set_names({1: evil})

@@ -192,7 +192,7 @@ def test_rows_of_integers_with_many_copies_are_told_apart():
 
 
 @pytest.mark.parametrize("c", [None, 10])
-@pytest.mark.filterwarnings("ignore:c. got 10, but the data show")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 10, but the data show")
 def test_no_cluster_is_empty_where_labelings_disagree(c):
     """Ten digits on a display whose segments fail: no cut of the consensus has as many clusters that win rows."""
     lit = "1110111001001010111011011011011101011010111101111101001011111111111011"

@@ -49,7 +49,7 @@ def far_blobs():
     return (centres[y] + draw.normal(size=(600, 2))).astype(np.float32), y
 
 
-@pytest.mark.filterwarnings("ignore:c. got 2, but the data show 4 groups")
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 2, but the data show 4 groups")
 @pytest.mark.parametrize(
     ("c", "least"),
     [(4, connectivity.LEAST_BETWEEN), (None, connectivity.LEAST_BETWEEN), (2, connectivity.LEAST_WEIGHT)],

@@ -18,7 +18,7 @@ from bigsmic.store import Run
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
-    pytest.mark.filterwarnings("ignore:c. got 24, but the data show:bigsmic.errors.BigsmicWarning"),
+    pytest.mark.filterwarnings("ignore:c .n_clusters.. got 24, but the data show:bigsmic.errors.BigsmicWarning"),
 ]
 
 BASES = ("basis.normalized.t5", "basis.normalized.t5.s0.75")
@@ -204,7 +204,9 @@ def test_curves_of_few_rows_are_no_parts(seed):
 
 def test_more_parts_than_columns_are_allowed_for_are_warned_of(with_integers, monkeypatch):
     monkeypatch.setattr(wider_columns, "MOST_FOR_PARTS", 20)
-    with pytest.warns(BigsmicWarning, match=r"c: got 3, but the neighbour graph has about \d+ parts, .*: leave such"):
+    with pytest.warns(
+        BigsmicWarning, match=r"c \(n_clusters\): got 3, but the neighbour graph has about \d+ parts, .*: leave such"
+    ):
         result = bigsmic.fit(with_integers[0], 3, **OPTIONS | {"scale": "standard", "shrinkage": 0})
     assert result.diagnostics["valleys"]["columns"] == 18
 

@@ -88,6 +88,8 @@ def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
         ),
         ("a,kind\n1,up\n2,down\n", "a,b", r"no column 'b', given as component=; its columns are \['a', 'kind'\]"),
         ("a,b\n1,2,3\n4,5,6\n", None, r"more entries than its first line has names \(2\)"),
+        ("a,b\n1,2\n", 1, "component: got 1; give a name as text"),
+        ("a,b\n1,2\n", ["a"], r"component: got \['a'\]; give a name as text, or of a table, names with commas"),
         ("a,b\n", None, "has no rows below its header"),
         ("", None, "EmptyDataError"),
         ("a,b\n" + "1,2\n" * 2000 + "1,up\n", None, r"could not convert string to float: 'up'\); mend it"),

@@ -107,7 +107,7 @@ def test_what_changed_since_is_refused(archive, rows):
         result.update(path / "X")
     with pytest.raises(RunMismatchError, match=r"has dtype '<f8', the run has '<f4'"):
         result.update(rows.astype("f8"))
-    with pytest.raises(RunMismatchError, match=r"has columns 2, the run has 3"):
+    with pytest.raises(RunMismatchError, match=r"has columns 2, the run has 3; give the archive of the fit"):
         result.update(rows[:, :2])
     assert len(result.updates) == 700
 

@@ -26,6 +26,7 @@ from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
 from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
 from bigsmic.store import Run
+from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "plan", "run", "summary"]
@@ -115,7 +116,7 @@ def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[
     start = search.job.run.info("start", search.attempt)["categories"]
     remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
     raise InputError(
-        f"rim: of {start} initial categories, fewer than {n_clusters} stay alive; {remedy}, or give more "
+        f"{CLUSTERS}: got {n_clusters}, but fewer of {start} initial categories stay alive; {remedy}, or give more "
         "n_init_categories unless most rows are equal"
     )
 
@@ -150,7 +151,7 @@ def _polished(search: Search, found: Linear, reg: float) -> Linear:
     if settings.n_clusters is None:
         refuse_collapse(point.alive, reg)
     elif point.alive < found.n_categories:
-        warn("rim: polish was left out, as it would have lost a category")
+        warn("polish: left out, as it would have lost a category")
         return found
     return search.living(point)
 

@@ -39,6 +39,7 @@ from bigsmic.stages.labeling_specs import (
     valley_columns,
 )
 from bigsmic.store import Overlay, Run
+from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary", "works"]
@@ -182,7 +183,7 @@ def _warn_of_other_number(context: Context) -> None:
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
     if weakest < limit and set(context.run.info(shown_number.NUMBER, 0)["votes"]) == {shown}:
         warn(
-            f"c: got {c}, but the data show {shown} groups that valleys separate; see the "
+            f"{CLUSTERS}: got {c}, but the data show {shown} groups that valleys separate; see the "
             "result's valleys, or leave c out"
         )
 

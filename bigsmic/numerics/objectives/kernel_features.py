@@ -48,7 +48,12 @@ class Kernel:
         """Scikit-learn's parameter for the scale; None for its default."""
         if self.length_scale is None or self.function not in SCALED:
             return None
-        return 1 / (2 * self.length_scale**2) if self.function == "rbf" else 1 / self.length_scale
+        try:
+            return 1 / (2 * self.length_scale**2) if self.function == "rbf" else 1 / self.length_scale
+        except OverflowError:  # of the square
+            return 0.0
+        except ZeroDivisionError:
+            return np.inf
 
     def __call__(self, X: Floats, Y: Floats) -> Floats:
         """Values between all pairs, float64.

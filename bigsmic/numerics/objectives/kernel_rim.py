@@ -59,11 +59,11 @@ class AscentSettings:
     tol: float = 1e-6
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.reg) and self.reg > 0):
+        if not 0 < self.reg < np.inf:
             raise InputError(f"reg: got {self.reg!r}; use a positive number, such as 0.5")
         if self.max_iter < 1:
             raise InputError(f"max_iter: got {self.max_iter}; use at least 1")
-        if not (np.isfinite(self.tol) and self.tol >= 0):
+        if not 0 <= self.tol < np.inf:
             raise InputError(f"tol: got {self.tol!r}; use a number of at least 0, such as 1e-6")
 
 
@@ -442,7 +442,8 @@ class _LineSearch:
         value, slope = value - self.settings.reg * total[-2], slope - 2 * self.settings.reg * total[-1]
         if not np.isfinite(value):
             raise InputError(
-                f"kernel_rim: the objective is {value} after a step of {step:.3g}; scale the kernel down, or raise reg"
+                f"reg: at {self.settings.reg:.3g}, the objective is {value} after a step of {step:.3g}; use one nearer "
+                "to 0.5, or scale the kernel down"
             )
         return float(value), float(slope), common
 

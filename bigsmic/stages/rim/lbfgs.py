@@ -43,7 +43,10 @@ def _ascend(job: Job, ascent: Ascent, model: Linear, max_iter: int, group: Group
         i = next(numbers)
         F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
         if not np.isfinite(F):
-            raise CollapseError(f"rim: the objective became {F}; check for extreme rows, or use solver='minibatch'")
+            raise CollapseError(
+                f"solver: the objective of L-BFGS became {F}; use a smaller reg or tau, check for extreme rows, or use "
+                "solver='minibatch'"
+            )
         return -F, -slope
 
     def on_step(_: object) -> None:

@@ -19,7 +19,7 @@ from bigsmic.store.sources.table_files import TableSource, is_table
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath
-from bigsmic.validation import check_storage_options, refuse_other_rank, to_array
+from bigsmic.validation import brief, check_storage_options, refuse_other_rank, to_array
 
 
 def open_source(
@@ -57,6 +57,8 @@ def open_source(
     check_storage_options(storage_options)
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
+    if not (component is None or isinstance(component, str)):
+        raise InputError(f"component: got {brief(component)}; give a name as text, or of a table, names with commas")
     if isinstance(data, str | os.PathLike):
         source = _source_at(absolute(as_location(data, "input")), component, storage_options, missing_chunks)
     else:

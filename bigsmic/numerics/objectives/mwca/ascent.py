@@ -253,7 +253,9 @@ class _LineSearch:
         within = sums[:, :, 1] / np.maximum(mass, LEAST_MASS * self.n)
         values = within.sum(axis=-1)
         if not np.isfinite(values).all():
-            raise InputError("mwca: the association is not finite; scale the kernel down")
+            raise InputError(
+                "mwca: the association is not finite; use a larger sigma, or scale the kernel function down"
+            )
         best = values.argmax(axis=1)
         chosen = np.where(values[np.arange(len(starts)), best] > self.values[starts], best, -1)
         self.group.call(("take", starts, steps, here, chosen.tolist()))

@@ -80,7 +80,7 @@ def refuse_collapse(n_alive: int, reg: float) -> None:
     """Refuse a solution in which a single category contains every row."""
     if n_alive < 2:
         raise CollapseError(
-            f"rim: at reg={reg:.3g} a single category contains every row; use a smaller reg, such as {reg / 10:.1g}, "
+            f"reg: at {reg:.3g} a single category contains every row; use a smaller reg, such as {reg / 10:.1g}, "
             "or give n_clusters, for which a reg is found"
         )
 
@@ -89,11 +89,11 @@ def refuse_divergence(value: float, before: float, rate: float) -> None:
     """Refuse an ascent whose objective became infinite or fell."""
     if not np.isfinite(value):
         raise CollapseError(
-            f"rim: the objective became {value} at learning_rate={rate:g}; use a smaller one, such as {rate / 10:g}, "
+            f"learning_rate: the objective became {value} at {rate:g}; use a smaller one, such as {rate / 10:g}, "
             "and check for extreme rows"
         )
     if value < before - 0.05 * max(abs(before), 1.0):
         raise CollapseError(
-            f"rim: the objective fell from {before:.4g} to {value:.4g} at learning_rate={rate:g}; use a smaller one, "
+            f"learning_rate: the objective fell from {before:.4g} to {value:.4g} at {rate:g}; use a smaller one, "
             f"such as {rate / 10:g}"
         )
