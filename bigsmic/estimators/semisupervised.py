@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
@@ -109,8 +110,9 @@ class SemiSupervisedSMIC(Clusterer):
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Out-of-core arrays are read in blocks, and never held whole.
         y : array_like of int, shape (n,), optional
-            Known labels where it has a -1, as scikit-learn marks unlabelled rows; the same as `labels`. A y without -1
-            is ignored, as by other clusterers: scores and searches pass true labels, which are not for the fit.
+            Known labels where it has a -1, as scikit-learn marks unlabelled rows; the same as `labels`, but whole
+            numbers may be floats, as after ``fillna(-1)``. A y without -1 is ignored, as by other clusterers: scores
+            and searches pass true labels, which are not for the fit.
         must_links, cannot_links : array_like of int, shape (m, 2), Zarr array or path, optional
             Pairs of row numbers.
         labels : array_like of int, shape (n,), Zarr array or path, optional
@@ -123,7 +125,7 @@ class SemiSupervisedSMIC(Clusterer):
         Raises
         ------
         InputError
-            X, links or labels cannot be used, or both `labels` and a y with -1 are given.
+            X, links or labels cannot be used, both `labels` and a y with -1 are given, or some of y is NaN.
         """
         known = _partial(y)
         if known is not None and labels is not None:
@@ -147,4 +149,16 @@ class SemiSupervisedSMIC(Clusterer):
 def _partial(y: Any) -> NDArray[Any] | None:
     """Labels, if some of them are marked as unknown; None for a y that is complete, or no labels."""
     found = read_array("y", y)
-    return found if found is not None and found.dtype.kind in "iu" and (found == UNKNOWN).any() else None
+    if found is None or found.dtype.kind not in "iufO":  # such as texts, or truth values
+        return None
+    try:
+        numbers = found.astype(np.float64)
+    except (TypeError, ValueError):  # words
+        return None
+    missing = np.isnan(numbers)
+    if missing.any() and not missing.all():
+        raise InputError("y: got NaN or None in some rows; give -1 to rows whose label is unknown, or no y")
+    if not (numbers == UNKNOWN).any() or (numbers % 1 != 0).any():
+        return None
+    labels: NDArray[np.int64] = numbers.astype(np.int64)
+    return labels

@@ -13,6 +13,7 @@ from bigsmic.errors import InputError, RunError, StorageError
 from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.types import StrPath
+from bigsmic.validation import brief
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 RUN_MARK = "bigsmic_format"
@@ -37,7 +38,9 @@ def as_location(value: Any, name: str = "out") -> str:
     """
     location = os.fspath(value) if isinstance(value, str | os.PathLike) else value
     if not isinstance(location, str):
-        raise InputError(f"{name}: got {value!r} of type {type(value).__name__}; give a path or URL, as str or Path")
+        raise InputError(
+            f"{name}: got {brief(value)} of type {type(value).__name__}; give a path or URL, as str or Path"
+        )
     if not location.strip() or "\0" in location:
         raise InputError(f"{name}: got {value!r}, which is no location; give a path or URL")
     return location

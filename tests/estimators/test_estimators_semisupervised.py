@@ -62,7 +62,26 @@ def test_a_y_in_which_labels_are_missing_is_the_known_labels(rows):
         SemiSupervisedSMIC(3, **FEW).fit(X, known, labels=known)
 
 
-@pytest.mark.parametrize("of", [lambda y: y, lambda y: y.astype(str), lambda y: y - 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, object])
+def test_known_labels_may_be_floats_as_where_missing_ones_were_filled(rows, dtype):
+    X, y = rows
+    known = np.where(np.arange(len(y)) % 10, -1, y).astype(dtype)
+    assert SemiSupervisedSMIC(3, **FEW).fit(X, known).result_.n_links == 190
+    known[known == -1] = np.nan
+    with pytest.raises(InputError, match="y: got NaN or None in some rows; give -1 to rows whose label is unknown"):
+        SemiSupervisedSMIC(3, **FEW).fit(X, known)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda y: y,
+        lambda y: y.astype(str),
+        lambda y: y.astype(str).astype(object),
+        lambda y: np.where(y == 0, -1, y + 0.5),
+        lambda y: np.full(len(y), np.nan),
+    ],
+)
 def test_a_complete_y_and_one_that_is_no_labels_are_ignored(of, rows):
     X, y = rows
     assert SemiSupervisedSMIC(3, **FEW).fit(X, of(y)).result_.n_links == 0

@@ -9,6 +9,7 @@ from bigsmic.numerics.selection import PAGE, Selection, spans
 from bigsmic.store.objects import checksum
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.sources.base import Source
+from bigsmic.validation import brief
 
 
 def select_rows(source: Source, rows: Any = None, leave_out: bool = True) -> Source:
@@ -65,7 +66,7 @@ def range_of(rows: Any, n: int) -> tuple[int, int]:
         rows = slice(rows.start, rows.stop)
     bounds = [bound for bound in (rows.start, rows.stop) if bound is not None] if isinstance(rows, slice) else [None]
     if not all(isinstance(bound, int | np.integer) for bound in bounds) or rows.step not in (None, 1):
-        raise InputError(f"rows: got {rows!r}; give a slice of consecutive rows, such as slice(1000, None)")
+        raise InputError(f"rows: got {brief(rows)}; give a slice of consecutive rows, such as slice(1000, None)")
     start, stop, _ = rows.indices(n)
     if stop <= start:
         raise InputError(f"rows: got {rows!r}, which selects none of {n} rows; give a slice within them")
