@@ -152,9 +152,9 @@ def _stands_out(peak: Floats, gap: Floats, weights: Floats, in_several: bool) ->
 def for_scores(spacing: Spacing, gap: float = np.inf) -> Spacing:
     """Spacing by which rows are scored: with spreads of at least :data:`LEAST_OF_SCORES`.
 
-    Rows beyond the gap to noise are noise, if spreads this small allow it, and in a cluster whose centre is beyond it.
-    Otherwise such a centre is moved: if it is near to the gap, but less than a spread from where it need not be. Many
-    rows of the cluster are noise then; near the centre of one of sparse rows, most are.
+    Rows beyond the gap to noise are noise: all of a cluster whose centre is beyond it, and those of others as far as
+    spreads this small allow. If they do not, as the centre is near to the gap, it is moved if rows a spread below are
+    far enough from it: then it is the median of a cluster and of noise, and not of a sparse cluster.
     """
     known = np.where(np.isinf(spacing.center), -np.inf, spacing.center)
     inner = gap - THRESHOLD * LEAST_OF_SCORES
