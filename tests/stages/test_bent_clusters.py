@@ -17,6 +17,7 @@ from bigsmic.stages import bent_clusters, dense_parts, density, number, selectio
 from bigsmic.stages.dense_parts import DenseParts
 from bigsmic.stages.density import NONE
 from bigsmic.stages.graph import read_graph
+from bigsmic.store import Run
 
 OPTIONS = {"n_centers": 40, "n_threads": 1}
 
@@ -164,7 +165,7 @@ def test_no_fit_begins_again_if_the_caller_says_so(moons, monkeypatch):
     ("module", "name"),
     [
         (bent_clusters, "begin_again"),
-        (wider_columns, "delete"),
+        (Run, "drop_stages"),
         (trimming, "_write_sparse"),
         (number, "_curve"),
         (selection, "run"),
