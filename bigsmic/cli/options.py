@@ -53,10 +53,8 @@ def _named_values(texts: Any) -> Any:
     named = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(
-                "got one that is not of the form key=value"
-            )  # the value is not shown, as it may be a secret
+        if not equals:  # the text is not shown, as it may be a secret
+            raise ValueError("got one that is not of the form key=value")
         try:
             named[key] = json.loads(value)
         except json.JSONDecodeError:

@@ -289,10 +289,8 @@ class ClusterEngine:
             try:
                 return future.result(timeout=1)
             except TimeoutError:
-                if future.done():
-                    return (
-                        future.result()
-                    )  # it arrived just after the time-out, or the task itself raised a TimeoutError
+                if future.done():  # just after the time-out; or the task itself raised a TimeoutError
+                    return future.result()
                 if worker not in self.workers():
                     return None
 
@@ -443,9 +441,8 @@ class ClusterEngine:
         """Yield futures as they finish; ClusterError if all workers are paused."""
         pending, watch = dict.fromkeys(futures), PausedWorkers(self.client, self.address)
         while pending:
-            done = as_completed(
-                pending, loop=self.client.loop, timeout=WATCH_SECONDS
-            )  # as this client need not be the default one
+            loop = self.client.loop  # as this client need not be the default one
+            done = as_completed(pending, loop=loop, timeout=WATCH_SECONDS)
             while (future := _next(done)) is not None:
                 del pending[future]
                 yield future

@@ -154,9 +154,7 @@ class WorkerGroup:
         if self.client.status != "running":
             return
         try:
-            alive = sorted(
-                {*self.workers} & {*self.engine.workers()}
-            )  # as connecting to a dead worker takes half a minute
+            alive = sorted({*self.workers} & {*self.engine.workers()})  # connecting to a dead one takes half a minute
             self.client.run(_end, self.token, workers=alive, on_error="ignore")
             self.client.cancel(self.holders, force=True)
         except Exception:  # the scheduler has ended, and with it the tasks that held the actors

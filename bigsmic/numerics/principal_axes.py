@@ -44,8 +44,8 @@ def remainders(X: Floats, axes: Floats) -> Floats:
 
     Parameters
     ----------
-    X : ndarray of float, shape (b, d)
-    axes : ndarray of float, shape (d, r)
+    X : ndarray of float32 or float64, shape (b, d)
+    axes : ndarray of float32 or float64, shape (d, r)
         A, with orthonormal columns.
 
     Returns

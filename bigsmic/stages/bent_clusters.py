@@ -41,7 +41,7 @@ def resumed(job: Job) -> Job:
         return job
     info = run.info(trimming.BEGUN_AGAIN, 0)
     if not info["ready"]:
-        wider_columns.delete(run, (*OF_WEIGHTS, *wider_columns.OF_EIGENVECTORS, *wider_columns.OF_LABELINGS))
+        run.drop_stages((*OF_WEIGHTS, *wider_columns.OF_EIGENVECTORS, *wider_columns.OF_LABELINGS))
         run.write(trimming.BEGUN_AGAIN, 0, {}, info=info | {"ready": True})
     job = job.afresh()  # which knew weights of the first attempt, and that it had not begun again
     with job.timed("graph"):

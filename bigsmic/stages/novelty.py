@@ -42,9 +42,7 @@ def _of_neighbors(job: Job) -> None:
         stored, rows = _sample(context)
     parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
     numbers, own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    known = np.isfinite(own) & np.isfinite(
-        of_neighbors
-    )  # in graphs of affinities, rows may have fewer than t neighbours
+    known = np.isfinite(own) & np.isfinite(of_neighbors)  # given graphs may have rows with fewer than t neighbours
     if not known.any():
         return
     own, of_neighbors = own[known], of_neighbors[known]

@@ -55,11 +55,5 @@ def check_input(job: Job) -> None:
 
 def tidy(job: Job) -> None:
     """Delete temporary artifacts, including those left by a killed run."""
-    run, ending = job.run, temporary(job.context.settings)
-    left: dict[str, list[int]] = {}
-    for stage, block in run.blocks():
-        if stage.startswith(ending):
-            left.setdefault(stage, []).append(block)
-    for stage, blocks in left.items():
-        run.drop(stage, blocks)
-    run.sweep()
+    job.run.drop_stages(temporary(job.context.settings))
+    job.run.sweep()

@@ -22,9 +22,7 @@ def run(job: Job) -> None:
     context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
     if len(job.run.missing("routed_rows", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
-        job.fill(
-            "route", blocks, _find_homes
-        )  # without the routed rows, which were deleted and may not be needed again
+        job.fill("route", blocks, _find_homes)  # not the routed rows, which were deleted and may not be needed again
         if searched(context):
             return
     for s in job.run.missing("route", blocks):

@@ -207,21 +207,11 @@ def resumed(job: Job) -> Job:
 
 
 def _outdated(context: Context) -> tuple[str, ...]:
-    """Beginnings of the names of stages that are of no use any more."""
+    """Prefixes of the names of the stages that are computed again with more columns."""
     if not steps(context.run):
         return *OF_EIGENVECTORS, *OF_LABELINGS
     return OF_LABELINGS if context.settings.undecided else ()
 
 
 def _delete_narrow(context: Context) -> None:
-    delete(context.run, _outdated(context))
-
-
-def delete(run: Run, outdated: tuple[str, ...]) -> None:
-    """Delete the stages whose names begin with one of some words."""
-    left: dict[str, list[int]] = {}
-    for stage, block in run.blocks():
-        if stage.startswith(outdated):
-            left.setdefault(stage, []).append(block)
-    for stage, blocks in left.items():
-        run.drop(stage, blocks)
+    context.run.drop_stages(_outdated(context))

@@ -4,6 +4,8 @@ import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -239,3 +241,9 @@ class BlockStore(RunGroup):
         _exhaust(self._map(lambda block: self.forget(stage, block), blocks))
         with storage_errors(f"{stage}: deleting from {self.location}"):
             self._bytes.delete_tree(safe(stage))
+
+    def drop_stages(self, prefixes: tuple[str, ...]) -> None:
+        """Delete all stages whose names begin with one of some prefixes, with blocks that a killed writer left."""
+        for stage, blocks in groupby(self.blocks(), key=itemgetter(0)):
+            if stage.startswith(prefixes):
+                self.drop(stage, [block for _, block in blocks])

@@ -26,6 +26,7 @@ from bigsmic.stages import (
 from bigsmic.stages.dense_parts import DenseParts
 from bigsmic.stages.density import NONE
 from bigsmic.stages.graph import read_graph
+from bigsmic.store import Run
 
 OPTIONS = {"n_centers": 40, "n_threads": 1}
 
@@ -173,7 +174,7 @@ def test_no_fit_begins_again_if_the_caller_says_so(moons, monkeypatch):
     ("module", "name"),
     [
         (bent_clusters, "begin_again"),
-        (wider_columns, "delete"),
+        (Run, "drop_stages"),
         (trimming, "_write_sparse"),
         (number_evidence, "_curve"),
         (selection, "run"),

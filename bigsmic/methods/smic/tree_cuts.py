@@ -93,7 +93,9 @@ def medoid_tree(run: Run, settings: Any) -> tuple[MergeTree, NDArray[Any]]:
 
 
 def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
-    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`SMICResult.cut`.
+    """Cut the trees of a finished SMIC fit into another number of clusters.
+
+    See :meth:`~bigsmic.methods.smic.result.SMICResult.cut`.
 
     Returns
     -------

@@ -111,7 +111,7 @@ class Embedding:
 
 
 def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
-    """Affinities between rows, in the order of `rows`; see :meth:`LabelingsResult.graph`."""
+    """Affinities between rows, in their order: :meth:`~bigsmic.methods.smic.result.LabelingsResult.graph`."""
     refuse_trivial(context, "graph")
     _refuse_unstored(context, "graph")
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
@@ -184,7 +184,7 @@ def _entries(block: KernelBlock, ordered: Integers, own: slice) -> tuple[Integer
 
 
 def labelings(context: Context, rows: Integers | None) -> NDArray[np.int32]:
-    """Labels under every labeling, at some rows; see :meth:`LabelingsResult.labelings`."""
+    """Labels under every labeling, at some rows; see :meth:`~bigsmic.methods.smic.result.LabelingsResult.labelings`."""
     refuse_trivial(context, "labelings")
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
     read = partial(_all_labels, context, range(len(specs_of(context))))
@@ -192,7 +192,7 @@ def labelings(context: Context, rows: Integers | None) -> NDArray[np.int32]:
 
 
 def lsmi_of_labelings(context: Context, max_rows: int) -> NDArray[np.float64]:
-    """LSMI under every labeling; see :meth:`LabelingsResult.lsmi`."""
+    """LSMI under every labeling; see :meth:`~bigsmic.methods.smic.result.LabelingsResult.lsmi`."""
     refuse_trivial(context, "lsmi")
     if context.settings.precomputed:
         raise AbsentResultError("lsmi: the fit was of a graph, which has no features to tell labels by")

@@ -1,7 +1,8 @@
 """Novelty: distances of rows from the rows that determine their labels, relative to the usual distances there.
 
 Where principal components take the place of columns, distances get back what they leave of the rows
-(:func:`over_all_columns`), so that a row with an artefact to which they are blind is novel.
+(:func:`~bigsmic.numerics.principal_axes.over_all_columns`), so that a row with an artefact to which they are blind is
+novel.
 
 Noise and novelty both use the distance of a row to its t-th neighbour. Noise compares it with the distances in its
 cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with those of its neighbours, as local outlier factors do

@@ -117,7 +117,8 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
 
     Notes
     -----
-    Memory: :func:`sums_bytes` for the sums, :func:`tile_bytes` for the work.
+    Memory: :func:`~bigsmic.numerics.mutual_information.lsmi_sums.sums_bytes` for the sums,
+    :func:`~bigsmic.numerics.mutual_information.lsmi_sums.tile_bytes` for the work.
 
     References
     ----------

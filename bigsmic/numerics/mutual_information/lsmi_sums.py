@@ -107,7 +107,8 @@ class LSMIDesign(GaussianDesign):
     def sweeps(self, n_gammas: int) -> list["LSMIDesign"]:
         """Cut the widths into designs of at most `n_gammas` each, if the sums of all do not fit in memory.
 
-        Score each and join the scores of a candidate with :func:`join_sweeps`.
+        Score each and join the scores of a candidate with
+        :func:`~bigsmic.numerics.mutual_information.lsmi_scores.join_sweeps`.
         """
         starts = range(0, len(self.gammas), n_gammas)
         return [replace(self, gammas=self.gammas[lo : lo + n_gammas]) for lo in starts]

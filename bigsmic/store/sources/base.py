@@ -52,7 +52,7 @@ class Source:
 
     @property
     def travels(self) -> bool:
-        """Whether it is small when pickled and can be read in another process; see :func:`stage_input` if not."""
+        """Whether it is small when pickled and can be read in another process; others are copied to the run."""
         return False
 
     @property

@@ -87,7 +87,7 @@ class Columns:
         return covariances + reg * np.diag(np.diag(total))
 
     def relaxed(self, total: Floats) -> Floats:
-        """Direction ``X'q`` of the relaxed indicator q; see :func:`_eig`."""
+        """Direction ``X'q`` of the relaxed indicator q; see :mod:`~bigsmic.numerics.objectives.mspc.solvers`."""
         deviations = np.sqrt(np.diag(total))
         correlation = total / np.outer(deviations, deviations)
         return deviations * eigh(correlation, subset_by_index=[len(correlation) - 1] * 2)[1][:, 0]

@@ -59,7 +59,9 @@ def coordinates(products: Floats) -> tuple[Floats, Floats]:
 
 
 class Span:
-    """Rows of a node in the coordinates of their span, for the solvers; replaces :class:`mspc.Columns`.
+    """Rows of a node in the coordinates of their span, for the solvers.
+
+    It takes the place of :class:`~bigsmic.numerics.objectives.mspc.separation.Columns`.
 
     Parameters
     ----------

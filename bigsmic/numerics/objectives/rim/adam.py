@@ -27,7 +27,7 @@ class Aim(NamedTuple):
     reg : float
         Of ``reg |W|^2``.
     prior : None, ndarray or "power"
-        See :func:`log_reference`.
+        See :func:`~bigsmic.numerics.objectives.rim.logits.log_reference`.
     tau : float
     """
 
