@@ -344,7 +344,7 @@ def _kill(night):
 def test_rows_that_cannot_be_fitted_today_may_be_tomorrow(tmp_path, machine):
     machine.night(2)
     file = job(tmp_path, fit="c = 3")
-    with pytest.raises(InputError, match=r"c \(n_clusters\): got 3 clusters for 2 rows"):
+    with pytest.raises(InputError, match=r"fit\.c: got 3 clusters for 2 rows"):
         nightly(file)
     machine.night(200)
     assert (nightly(file).night, nightly(file).night) == (1, 0)
