@@ -15,6 +15,7 @@ from bigsmic import registry
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.method_options import method_panels
 from bigsmic.spelling import respelled
+from bigsmic.validation import CLUSTERS
 
 
 def _at_least_one(number: int) -> Any:
@@ -155,7 +156,7 @@ IMAGINED = (
 
 
 ARGUMENTS = (
-    *(Flag(name, int, "", option="--clusters") for name in ("c", "n_clusters", "c (n_clusters)")),
+    *(Flag(name, int, "", option="--clusters") for name in ("c", "n_clusters", CLUSTERS)),
     *(Flag(name, str, "") for name in ("out", "length", "step")),
 )
 """Options that commands declare themselves, in addition to those of panels."""

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from bigsmic.errors import BigsmicError
 from bigsmic.spelling import respelled
+from bigsmic.validation import CLUSTERS
 
 KEYS = {
     "out": "folder",
@@ -17,7 +18,7 @@ KEYS = {
     "memory_limit": "memory_limit",
     "n_threads": "threads",
     **{name: f"windows.{name}" for name in ("length", "step", "features", "rate", "times", "channels")},
-    **dict.fromkeys(("c", "n_clusters", "c (n_clusters)"), "fit.c"),
+    **dict.fromkeys(("c", "n_clusters", CLUSTERS), "fit.c"),
     "method": "fit.method",
 }
 """Keys of the job file by the names that messages have for them. Options of methods are keys themselves."""

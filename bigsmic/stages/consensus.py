@@ -16,7 +16,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import density
 from bigsmic.stages.labeling_specs import FINEST_CUT, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import Reader, read_labels
-from bigsmic.stages.shown_number import REACH, distance_to_noise
+from bigsmic.stages.shown_number import reach
 from bigsmic.types import Floats, Integers
 
 STAGE = "consensus"
@@ -64,8 +64,8 @@ def _shared_rows(job: Job, chosen: Sequence[int]) -> tuple[Integers, list[int]]:
 
 
 def _label_gram(context: Context, p: int, chosen: Sequence[int], of: Sequence[int]) -> Integers:
-    """Number of rows of one block shared by every two labels of the chosen labelings, as these were compared."""
-    in_clusters = density.within(context, p, distance_to_noise(context.run, REACH))
+    """Number of rows of one block shared by every two labels of the chosen labelings, without noise among clusters."""
+    in_clusters = density.within(context, p, reach(context.run))
     return numerics.label_gram(all_labels(context, p, chosen)[in_clusters], of)
 
 

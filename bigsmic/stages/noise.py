@@ -15,7 +15,7 @@ from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import projection
-from bigsmic.stages.shown_number import distance_to_noise
+from bigsmic.stages.shown_number import noise_from
 from bigsmic.types import Floats, Integers
 
 SPACING, SCORES = "spacing", "noise_scores"
@@ -39,7 +39,7 @@ def _find_spacing(job: Job, block: int) -> None:
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
     sample = sampled(job, SPACING, counts, _labels, _over_all_columns)
     of_clusters, of_all = noise.spacing(*sample, len(counts))
-    from_labelings = projection.over_all_columns(context, np.array(distance_to_noise(context.run)))
+    from_labelings = projection.over_all_columns(context, np.array(noise_from(context.run)))
     gap = min(noise.gap(sample.log_sigma, sample.labels, counts), noise.log_distance(from_labelings).item())
     arrays = noise.for_scores(of_clusters, gap)._asdict() | {"all": np.array(of_all)}
     job.run.write(SPACING, block, arrays)

@@ -31,8 +31,17 @@ def counted(run: Run) -> int | None:
     return info["n_clusters"] if info["clear"] else None
 
 
-def distance_to_noise(run: Run, name: str = NOISE_FROM) -> float:
-    """Distance to neighbours beyond which rows are noise that lies among clusters; infinite if none is noted."""
+def noise_from(run: Run) -> float:
+    """Distance to neighbours beyond which rows are noise that lies among clusters; infinite if there is none."""
+    return _distance(run, NOISE_FROM)
+
+
+def reach(run: Run) -> float:
+    """The same, without which labelings were compared; infinite if they were compared in all rows."""
+    return _distance(run, REACH)
+
+
+def _distance(run: Run, name: str) -> float:
     found: float = run.info(NUMBER, 0).get(name, np.inf) if run.done(NUMBER, 0) else np.inf
     return found
 

@@ -1,6 +1,5 @@
 """Solvers that split a node in two by alternating between a hyperplane and the labels of its two sides."""
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from bigsmic.numerics.objectives.mspc.cuts import best_cut
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, Moved, Node, Sides, Steps, Together
 from bigsmic.numerics.objectives.mspc.separation import COLUMNS, Two, check_definite, covariance_of
 from bigsmic.types import Floats
-from bigsmic.validation import brief
+from bigsmic.validation import check_at_least_zero
 
 SOLVERS = ("mpm", "gep", "eig")
 MAX_ITER = 100
@@ -45,8 +44,7 @@ class SplitSettings:
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
             raise InputError(f"solver: got {self.solver!r}; use one of {SOLVERS}")
-        if not (isinstance(self.reg, numbers.Real) and 0 <= self.reg < np.inf):
-            raise InputError(f"reg: got {brief(self.reg)}; use a finite number of at least 0")
+        check_at_least_zero("reg", self.reg)
         if not 0 <= self.tol < 1:
             raise InputError(f"tol: got {self.tol}; use a share of the rows, such as 1e-5")
         if self.solver == "eig" and self.reg == 0:
