@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.numerics.graph.affinity import column_positions
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import novelty
 from bigsmic.numerics.labeling.novelty import Scale, Shapes
@@ -60,14 +61,17 @@ def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floa
     The largest t counts.
     """
     numbers = context.run.read("rows", p, "rows")
-    drawn = np.flatnonzero(np.isin(numbers, rows))
+    is_drawn = np.isin(numbers, rows)
     graph, sigma = read_graph(context, p), _sigma(context, p)
-    columns, means = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo]), np.empty(len(drawn))
-    for k, i in enumerate(drawn.tolist()):
-        entries = slice(*graph.indptr[i : i + 2])
-        near = graph.indices[entries][np.sqrt(graph.sq_distances[entries]) <= sigma[i]]
-        means[k] = context.at(STAGE, partial(_sigma, context), np.sort(columns[near])).mean() if len(near) else 0.0
-    return numbers[drawn], sigma[drawn].astype(np.float64), means
+    lengths = np.diff(graph.indptr)
+    entries = np.flatnonzero(np.repeat(is_drawn, lengths))
+    owners = np.repeat(np.flatnonzero(is_drawn), lengths[is_drawn])
+    near = np.sqrt(graph.sq_distances[entries]) <= sigma[owners]
+    entries, owners = entries[near], owners[near]
+    positions, of_entries = np.unique(column_positions(graph)[graph.indices[entries]], return_inverse=True)
+    theirs = context.at(STAGE, partial(_sigma, context), positions)[of_entries]
+    sums, counts = (np.bincount(owners, weights, len(numbers))[is_drawn] for weights in (theirs, None))
+    return numbers[is_drawn], sigma[is_drawn].astype(np.float64), sums / np.maximum(counts, 1)
 
 
 def _sigma(context: Context, p: int) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.errors import AbsentResultError, InputError
-from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.graph.affinity import KernelBlock, column_positions
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.cluster_sums import best_jaccard
@@ -175,7 +175,7 @@ def _entries(block: KernelBlock, ordered: Integers, own: slice) -> tuple[Integer
     height = np.diff(block.indptr)
     place = np.full(block.hi - block.lo, -1)
     place[ordered[own] - block.lo] = np.arange(own.start, own.stop)
-    columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
+    columns = column_positions(block)
     at = np.searchsorted(ordered, columns).clip(max=len(ordered) - 1)
     at = np.where(ordered[at] == columns, at, -1)[block.indices]
     row = np.repeat(place, height)

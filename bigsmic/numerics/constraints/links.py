@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 from bigsmic.errors import InputError
 from bigsmic.numerics.constraints.consistency import Quotient, ascending, distinct
 from bigsmic.numerics.graph.added_edges import with_edges
-from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.graph.affinity import KernelBlock, column_positions
 from bigsmic.types import Floats, Integers
 
 UNLABELLED = -1
@@ -377,7 +377,7 @@ def without_links(block: KernelBlock, links: Links) -> KernelBlock:
 
 def places(block: KernelBlock, links: Links) -> Integers:
     """Number among the linked rows of each column of a block, -1 for rows without links; int64, shape (b + h,)."""
-    return _found(np.concatenate([np.arange(block.lo, block.hi), block.halo]), links.rows)
+    return _found(column_positions(block), links.rows)
 
 
 def _found(values: Integers, ascending: Integers) -> Integers:

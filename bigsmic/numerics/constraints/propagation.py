@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.constraints.links import Links, link_entries, places, without_links
 from bigsmic.numerics.graph import added_edges, affinity
-from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.graph.affinity import KernelBlock, column_positions
 from bigsmic.types import Floats, Integers
 
 UNKNOWN = -1
@@ -39,7 +39,7 @@ def free_neighbours(block: KernelBlock, links: Links) -> tuple[csr_array, Intege
         Their neighbours without links.
     """
     place, height = places(block, links), block.hi - block.lo
-    columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
+    columns = column_positions(block)
     entries = (block.data, block.indices, block.indptr)
     whole = csr_array(entries, shape=(height, len(columns)))[np.flatnonzero(place[:height] >= 0)]
     touched = np.unique(whole.indices)

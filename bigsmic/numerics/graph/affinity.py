@@ -64,6 +64,11 @@ class KernelBlock(NamedTuple):
     data: np.ndarray
 
 
+def column_positions(block: GraphBlock | KernelBlock) -> Integers:
+    """Row that each local column of a block stands for: int64, shape (hi - lo + h,)."""
+    return np.concatenate([np.arange(block.lo, block.hi), block.halo])
+
+
 class Edges(NamedTuple):
     """Directed edges ``source -> target`` between positions, the target listed by the source at `ranks`.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bigsmic.numerics.graph.affinity import GraphBlock
+from bigsmic.numerics.graph.affinity import GraphBlock, column_positions
 from bigsmic.numerics.products import product
 from bigsmic.types import Floats, Integers
 
@@ -91,7 +91,7 @@ def graph_exits(graph: GraphBlock, component: Integers, n_best: int) -> Exits:
     rows = np.repeat(np.arange(height), np.diff(graph.indptr))
     leaving = (component[rows] > 0) & (component[rows] != component[graph.indices])
     rows, columns = rows[leaving], graph.indices[leaving]
-    positions = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo])
+    positions = column_positions(graph)
     exits = Exits(
         component[rows].astype(np.int64),
         graph.sq_distances[leaving],
