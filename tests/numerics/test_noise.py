@@ -101,6 +101,20 @@ def test_noise_is_twice_as_far_from_its_neighbours_as_is_usual():
     np.testing.assert_array_equal(noise.for_scores(wide).spread, wide.spread)
 
 
+def test_a_cluster_is_noise_as_a_whole_if_most_of_its_rows_are():
+    """Noise of one density in a cluster of its own: a limit for each row would cut through it."""
+    log_sigma, labels = drawn([0.0, 0.0, 0.0, 0.0, 1.2], [0.2, 0.2, 0.2, 0.2, 0.1])
+    found, of_all = spacing(log_sigma, labels, 5)
+    scored = noise.for_scores(found)
+    is_noise = noise.is_noise(noise.scores(log_sigma, labels, scored))
+    least = of_all.center + noise.THRESHOLD * of_all.spread
+    assert 0.2 < (log_sigma[labels == 4] < least).mean() < 0.5
+    assert is_noise[labels == 4].all()
+    assert is_noise[labels < 4].mean() < 0.001
+    near = noise.scores(np.zeros(1), np.array([4]), scored)
+    assert not noise.is_noise(near)  # a row of the others that only has its label
+
+
 def test_no_row_of_a_cluster_is_in_the_sample():
     found, of_all = spacing(np.array([0.0, 0.3, 0.5]), np.zeros(3, int), 2)
     assert (found.center[1], found.spread[1]) == (of_all.center, of_all.spread)

@@ -59,8 +59,10 @@ def spacing(
 ) -> tuple[Spacing, Spacing]:
     """Centre and spread of the log distances of every cluster.
 
-    With M and S the centre and spread of all rows, a cluster with a centre above ``M + 2 S`` is considered to consist
-    of noise: its rows are compared with M and S. So are those of a cluster without distances above 0.
+    With M and S the centre and spread of all rows, a cluster with a centre m above ``M + 2 S`` is considered to consist
+    of noise: its rows are compared with M and S. So are those of a cluster without distances above 0. If most rows are
+    noise then, as m is above ``M + 4 S``, so are all that are not much nearer to others: down to ``m - .8``, four of the
+    least spreads by which rows are scored.
 
     Parameters
     ----------
@@ -79,9 +81,19 @@ def spacing(
     """
     of_all = _center_and_spread(log_sigma[in_common])
     found = [_center_and_spread(log_sigma[labels == y]) for y in range(n_clusters)]
-    limit = of_all.center + SPARSE * of_all.spread
-    taken = [of_all if one.center > limit or np.isinf(one.center) else one for one in found]
+    taken = [_measure(one, of_all) for one in found]
     return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
+
+
+def _measure(one: Spacing, of_all: Spacing) -> Spacing:
+    """With which the rows of a cluster are compared, whose own centre and spread are known."""
+    if one.center <= of_all.center + SPARSE * of_all.spread:
+        return one
+    limit = of_all.center + THRESHOLD * np.maximum(of_all.spread, LEAST_OF_SCORES)
+    inner = one.center - THRESHOLD * LEAST_OF_SCORES
+    if inner < limit < one.center:
+        return Spacing(inner - THRESHOLD * LEAST_OF_SCORES, np.array(LEAST_OF_SCORES))
+    return of_all
 
 
 def gap(log_sigma: Floats, labels: Integers, counts: NDArray[Any]) -> float:
