@@ -61,8 +61,8 @@ def spacing(
 
     With M and S the centre and spread of all rows, a cluster with a centre m above ``M + 2 S`` is considered to consist
     of noise: its rows are compared with M and S. So are those of a cluster without distances above 0. If most rows are
-    noise then, as m is above ``M + 4 S``, so are all that are not much nearer to others: down to ``m - .8``, four of the
-    least spreads by which rows are scored.
+    noise then, as m is above ``M + 4 S``, so are all that are not much nearer to others: down to ``m - .8``, which is
+    four times the least spread by which rows are scored.
 
     Parameters
     ----------
