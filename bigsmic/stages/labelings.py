@@ -33,7 +33,7 @@ from bigsmic.stages.valley_trees import TREE_FIELDS, number_of, valley_tree_of, 
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
-MERGED_ITERATIONS, FEWEST_ITERATIONS = 40, 10  # bounds of the steps of a rotation whose columns are merged
+MERGED_ITERATIONS, FEWEST_ITERATIONS = 12, 8  # bounds of the steps of a rotation whose columns are merged
 MANY_COLUMNS = 128  # from which on such a rotation takes fewer steps, as each takes longer
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are computed at a time

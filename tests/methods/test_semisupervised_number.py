@@ -18,7 +18,7 @@ from bigsmic.cli import main
 from bigsmic.errors import ConvergenceWarning, InputError, PlanError, RunMismatchError
 from bigsmic.stages import labelings, link_propagation, link_scores, number, valleys, wider_columns
 
-CENTERS = [[0, 0, 0], [2, 0, 0], [14, 0, 0], [0, 14, 0]]
+CENTERS = [[0, 0, 0], [2.3, 0, 0], [14, 0, 0], [0, 14, 0]]
 """Of four classes; no valley is between the first two, and deep ones are around the others."""
 
 
@@ -43,7 +43,7 @@ def links_of(y, m, seed=0):
 @pytest.fixture(scope="module")
 def found(classes):
     X, y = classes
-    return fit(X, **links_of(y, 400))
+    return fit(X, **links_of(y, 800))
 
 
 def test_without_links_it_is_the_number_that_valleys_show(classes):
@@ -71,7 +71,7 @@ def test_cannot_links_separate_what_no_valley_separates(found, classes):
 def test_must_links_join_what_a_valley_parts(classes):
     X, y = classes
     joined = np.minimum(y, 2)  # the two apart from all others are one
-    result = fit(X, **links_of(joined, 400))
+    result = fit(X, **links_of(joined, 800))
     assert (result.n_clusters, result.valleys.unlinked) == (3, 3)
     assert adjusted_rand_score(joined, result.labels) > 0.8
 
@@ -91,7 +91,7 @@ def test_no_fewer_clusters_than_links_allow(classes):
 @pytest.mark.parametrize(("c", "n_clusters"), [(range(2, 4), 3), (range(5, 8), 5), (range(2, 9), 4)])
 def test_a_range_limits_the_number(classes, c, n_clusters):
     X, y = classes
-    links = links_of(y, 400)
+    links = links_of(y, 800)
     if max(c) < 4:
         links["cannot_links"] = links["cannot_links"][:9]
     assert fit(X, c, **links).n_clusters == n_clusters
@@ -154,7 +154,7 @@ def test_an_estimator_has_one_cluster_where_there_are_no_valleys():
 
 def test_an_estimator_finds_the_number(classes, found):
     X, y = classes
-    estimator = SemiSupervisedSMIC(None, t=5, n_centers=40, scale=None, random_state=0).fit(X, **links_of(y, 400))
+    estimator = SemiSupervisedSMIC(None, t=5, n_centers=40, scale=None, random_state=0).fit(X, **links_of(y, 800))
     assert estimator.n_clusters_ == 4
     np.testing.assert_array_equal(estimator.labels_, found.labels)
 
@@ -173,14 +173,14 @@ def of_blocks(classes):
     X, y = classes
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        return fit(X, **links_of(y, 400))
+        return fit(X, **links_of(y, 800))
 
 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("name", KILLS)
 def test_what_was_killed_goes_on(classes, of_blocks, tmp_path, monkeypatch, name):
     X, y = classes
-    links, expected = links_of(y, 400), of_blocks
+    links, expected = links_of(y, 800), of_blocks
     with monkeypatch.context() as patch:
         patch.setattr(*KILLS[name], lambda job: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -211,7 +211,7 @@ def test_more_columns_are_read_where_clusters_are_many(tmp_path, monkeypatch):
 def test_the_command_line_finds_the_number(classes, found, tmp_path):
     X, y = classes
     zarr.create_array(str(tmp_path / "X.zarr"), data=X)
-    for name, pairs in links_of(y, 400).items():
+    for name, pairs in links_of(y, 800).items():
         np.save(tmp_path / f"{name}.npy", pairs)
     arguments = ["fit", tmp_path / "X.zarr", "--method", "3smic", "--out", tmp_path / "run", "--t", "5", "--json"]
     arguments += ["--must-links", tmp_path / "must_links.npy", "--cannot-links", tmp_path / "cannot_links.npy"]

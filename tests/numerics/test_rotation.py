@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import block_diag, eigh
+from scipy.linalg import block_diag, eigh, polar
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.labeling import rotation
@@ -65,6 +65,26 @@ def test_rotation_undoes_a_rotation_of_the_basis():
     np.testing.assert_allclose(
         np.sort(turned @ rotation.rotation(turned), axis=1), np.sort(V @ rotation.rotation(V), axis=1), atol=1e-6
     )
+
+
+def mass(Z, R):
+    return np.square(np.maximum(Z @ R, 0)).sum()
+
+
+def step(Z, R):
+    return polar(Z.T @ np.maximum(Z @ R, 0))[0]
+
+
+def test_rotation_converges_to_where_a_step_leads_nowhere_and_momentum_takes_fewer_of_them():
+    members = np.random.default_rng(0).integers(0, 20, (1000, 1)) == np.arange(20)
+    V = np.linalg.qr(members + 0.3 * np.random.default_rng(1).normal(size=members.shape))[0]
+    Z = V / np.linalg.norm(V, axis=1, keepdims=True)
+    R = rotation.rotation(V)
+    np.testing.assert_allclose(step(Z, R), R, atol=1e-6)
+    plain = rotation.rotation(V, max_iterations=0)
+    for _ in range(24):
+        plain = step(Z, plain)
+    assert mass(Z, plain) < mass(Z, rotation.rotation(V, max_iterations=12)) <= mass(Z, R) * (1 + 1e-12)
 
 
 def test_rotation_is_reproducible_and_ignores_zero_rows():
