@@ -187,7 +187,9 @@ def _with_map(n: int, m: int, stages: Sequence[StagePlan]) -> tuple[StagePlan, .
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
     of_features = 16 * sample * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
     first, *others = (replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in stages)
-    return first, algebra, *others
+    fewer = f"give n_components below {m}"
+    more = [replace(stage, remedy=f"{fewer}, or {stage.remedy}" if stage.remedy else fewer) for stage in others]
+    return first, replace(algebra, remedy=fewer), *more
 
 
 def run(job: Job) -> None:

@@ -101,7 +101,8 @@ def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[boo
     disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices
     flops = 50.0 * len(settings.t) * n * c * (4 * entries + 60)  # fifty iterations are seldom exceeded
     stage = planning.StagePlan("ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops)
-    return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t))
+    remedy = "ask for fewer clusters, or smaller values of t"
+    return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t), remedy=remedy)
 
 
 def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
@@ -110,7 +111,7 @@ def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
     rows = -(-size.n // max(1, of_smic.tasks))
     task = 8 * rows * size.d + 3 * 8 * 2048 * settings.n_centers + drawn * settings.n_centers * 8 * rows // size.n
     gathered = 5 * 8 * drawn * settings.n_centers
-    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task))
+    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task), remedy="give a smaller mlmi_rows")
 
 
 # -- the fit

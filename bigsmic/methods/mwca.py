@@ -96,7 +96,8 @@ def _dense_stage(size: Size, settings: Any) -> StagePlan:
     columns = min(COLUMNS, 2 * settings.n_starts * settings.n_clusters)
     flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
     disk = 4 * n * (d + 2 * settings.n_clusters)
-    return planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
+    stage = planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
+    return replace(stage, remedy=_remedy(settings))
 
 
 def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> StagePlan:
@@ -108,9 +109,18 @@ def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> 
     task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * COLUMNS
     fixed = n * _columns_bytes(settings) + in_memory * kernel
     flops = ROUNDS * n * 4.0 * entries * settings.n_starts * settings.n_clusters
-    return planning.StagePlan(
+    stage = planning.StagePlan(
         "memberships", n_blocks, int(fixed), int(max(task, building)), flops=flops, disk_bytes=kernel
     )
+    return replace(stage, remedy=_remedy(settings))
+
+
+def _remedy(settings: Any) -> str:
+    """How the columns of all rows need less memory; there is but one set for the spectral solver."""
+    if settings.solver == "spectral":
+        return ""
+    starts = f"give n_starts below {settings.n_starts}, or " if settings.n_starts > 1 else ""
+    return f"{starts}ask for fewer clusters"
 
 
 def _output_stage(size: Size, settings: Any) -> StagePlan:

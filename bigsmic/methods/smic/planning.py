@@ -83,7 +83,7 @@ def plan(
             stages["valleys"] = figures.valleys(matrix)
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
-    order = [stages[name] for name in ORDER if name in stages]
+    order = [replace(stages[name], remedy=REMEDIES.get(name, "")) for name in ORDER if name in stages]
     stages = widened(order, limit, n_threads)
     return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, basis_bytes, checkpoints)
 
@@ -310,6 +310,10 @@ class _Figures:
 VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
 CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
 LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
+REMEDIES = dict.fromkeys(("neighbors", "graph"), "ask for fewer neighbours")
+REMEDIES |= dict.fromkeys(
+    ("eigen", "assign", "valleys", "select", "output"), "ask for fewer clusters, candidates or neighbours"
+)
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 
