@@ -469,3 +469,14 @@ def test_how_sure_a_label_is_the_posterior_says():
 def test_novelty_of_a_fit_that_finds_its_number_of_clusters(blobs):
     result = bigsmic.fit(blobs[0], method="rim")
     assert (result.novelty(blobs[0][:50] + 1000) > 1).all()
+
+
+@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "kernel_rim"}])
+def test_a_row_is_predicted_alike_by_itself_and_among_others(options):
+    X, _ = make_blobs(700, 100, centers=5, cluster_std=3, random_state=1)
+    X = X.astype(np.float32)
+    result = bigsmic.fit(X, 5, n_threads=1, **options)
+    together = result.predict_proba(X)
+    for rows in (1, 67):
+        pieces = [result.predict_proba(X[lo : lo + rows]) for lo in range(0, 70 * rows, rows)]
+        np.testing.assert_array_equal(np.concatenate(pieces), together[: 70 * rows])
