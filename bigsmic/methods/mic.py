@@ -32,6 +32,7 @@ from bigsmic.numerics.mutual_information.mlmi import (
     drawn_rows,
 )
 from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
+from bigsmic.numerics.objectives.rim.logits import LEAST_INFORMATION
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
@@ -55,8 +56,6 @@ from bigsmic.types import Floats, Integers
 from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
-
-LEAST_INFORMATION = 1e-3  # nats per row; with less, labels are the argmax of noise
 
 
 @dataclass(frozen=True, repr=False)
