@@ -55,7 +55,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
         tail = [_dense_stage(size, settings), _output_stage(size, settings)]
         stages = planning.widened([planning.scan_stage(size, wanted), *tail], limit, n_threads)
         return planning.Plan(size, limit, stages, wanted, checkpoints=checkpoints)
-    common = smic_planning.plan(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints=checkpoints)
+    common = smic_planning.described(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints)
     stages = {name: stage for name, stage in common.stages.items() if name not in ("eigen", "assign", "select")}
     if settings.n_clusters > 1:
         for in_memory in (True, False):
@@ -71,8 +71,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             name: replace(found, fixed_bytes=found.fixed_bytes + LIBRARY_BYTES)
             for name, found in (stages | {"graph": graph}).items()
         }
-        stages = planning.widened([*early.values(), stage, last], limit, n_threads)
-    return replace(common, stages=stages, kernel_in_memory=in_memory)
+        stages = {**early, stage.name: stage, last.name: last}
+    return replace(common, stages=planning.widened(stages.values(), limit, n_threads), kernel_in_memory=in_memory)
 
 
 LIBRARY_BYTES = 64 << 20

@@ -116,6 +116,13 @@ def test_a_refusal_names_the_option_that_takes_the_memory(method, shape, options
         assert needed(options | advised)[0] < least
 
 
+@pytest.mark.parametrize(("method", "options"), [("mwca", {"kernel": "graph"}), ("mic", {})])
+def test_stages_that_a_method_does_not_have_are_not_refused(method, options):
+    rows = np.broadcast_to(np.float32(0), (3000, 3))
+    peak = bigsmic.plan(rows, 2, method=method, n_threads=1, **options).peak_bytes
+    assert bigsmic.plan(rows, 2, method=method, n_threads=1, memory_limit=peak, **options).peak_bytes == peak
+
+
 @pytest.mark.parametrize("n_threads", [1, 2])
 def test_memory_that_is_left_holds_the_matrix_and_then_some_of_the_basis(n_threads):
     shape, least = (10**6, 64, 20), least_limit(10**6, 64, 20)
