@@ -174,9 +174,10 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
         if is_local(location):
             remove_tree(location)
         raise
+    if made.attribute("identity") is not None:  # behind a URL, or of a process that was quicker
+        made.close()
+        raise RunError(f"save: {made.location} is a run already, and nothing is overwritten; give another path or URL")
     try:
-        if made.attribute("identity") is not None:
-            raise RunError(f"save: {made.location} is a run already, and nothing is overwritten; give another URL")
         _copy(context, made)
     except BaseException:
         made.close()

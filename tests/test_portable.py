@@ -238,6 +238,14 @@ def test_nothing_is_saved_over_what_is_there(results, tmp_path):
         results["mspc"].save("memory://saved/run")
 
 
+def test_a_run_that_another_process_saved_in_the_meantime_stays(results, tmp_path, monkeypatch):
+    saved = results["mspc"].save(tmp_path / "run")
+    monkeypatch.setattr("bigsmic.portable.refuse_taken", lambda location: None)  # as if it was made after this look
+    with pytest.raises(RunError, match="is a run already, and nothing is overwritten"):
+        results["rim"].save(tmp_path / "run")
+    np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").labels, saved.labels)
+
+
 @pytest.mark.parametrize("file", ["zarr.json", "lease/zarr.json"])
 def test_a_save_that_cannot_begin_leaves_nothing(results, tmp_path, monkeypatch, file):
     create = LocalBytes.create

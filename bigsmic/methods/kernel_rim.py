@@ -128,19 +128,21 @@ def _find_map(job: Job, _: int) -> None:
         _write_columns(job)
         return
     sample = context.read_sample()
-    landmarks = sample[draw_rows(len(sample), settings.n_components, settings.seed, "landmarks")]
-    length_scale = settings.length_scale
+    drawn, few = (
+        draw_rows(len(sample), count, settings.seed, purpose)
+        for count, purpose in ((settings.n_components, "landmarks"), (SAMPLE_ROWS, "lsmi-sample"))
+    )
+    landmarks, length_scale = sample[drawn], settings.length_scale
     if length_scale is None:
-        few = sample[draw_rows(len(sample), SAMPLE_ROWS, settings.seed, "lsmi-sample")]
-        length_scale = kernel_features.default_length_scale(settings.kernel, few, landmarks[:SAMPLE_ROWS])
+        length_scale = kernel_features.default_length_scale(settings.kernel, sample[few], landmarks[:SAMPLE_ROWS])
+    elif settings.kernel in kernel_features.SCALED:
+        K = Kernel(settings.kernel, length_scale)(sample[few], landmarks)
+        kernel_features.refuse_other_scale(K, few[:, None] == drawn, length_scale, landmarks)
     if settings.approximation == "fourier":
-        drawn = Fourier.draw(context.d, settings.n_components, length_scale, settings.seed)
-        arrays = {"W": drawn.W, "b": drawn.b}
+        found = Fourier.draw(context.d, settings.n_components, length_scale, settings.seed)
+        arrays = {"W": found.W, "b": found.b}
     else:
-        K = Kernel(settings.kernel, length_scale)(landmarks, landmarks)
-        if settings.length_scale is not None and settings.kernel in kernel_features.SCALED:
-            kernel_features.refuse_other_scale(K, length_scale, landmarks)
-        M = kernel_features.whitener(K)
+        M = kernel_features.whitener(Kernel(settings.kernel, length_scale)(landmarks, landmarks))
         arrays = {"landmarks": landmarks, "M": M}
     context.run.write("map", 0, arrays, info={"length_scale": length_scale})
 
@@ -187,7 +189,9 @@ def _with_map(n: int, m: int, stages: Sequence[StagePlan]) -> tuple[StagePlan, .
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
     of_features = 16 * sample * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
     first, *others = (replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in stages)
-    return first, algebra, *others
+    fewer = f"give n_components below {m}"
+    more = [replace(stage, remedy=f"{fewer}, or {stage.remedy}" if stage.remedy else fewer) for stage in others]
+    return first, replace(algebra, remedy=fewer), *more
 
 
 def run(job: Job) -> None:

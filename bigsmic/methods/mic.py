@@ -32,6 +32,7 @@ from bigsmic.numerics.mutual_information.mlmi import (
     drawn_rows,
 )
 from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
+from bigsmic.numerics.objectives.rim.logits import LEAST_INFORMATION
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
@@ -56,8 +57,6 @@ from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
 
-LEAST_INFORMATION = 1e-3  # nats per row; with less, labels are the argmax of noise
-
 
 @dataclass(frozen=True, repr=False)
 class Plan(planning.Plan):
@@ -74,7 +73,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     PlanError
         A stage does not fit; the message names the stage and the remedy.
     """
-    common = smic_planning.plan(size, settings.graph, memory_limit, n_threads, checkpoints=checkpoints)
+    common = smic_planning.described(size, settings.graph, memory_limit, n_threads, checkpoints)
     stages, in_memory = dict(common.stages), (True, True)
     if settings.n_clusters > 1:
         eigen = stages["eigen"]
@@ -83,9 +82,9 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             if stage.peak_bytes <= common.memory_limit:
                 break
         select, last = stages.pop("select"), stages.pop("output")
-        more = (stage, _select_stage(size, settings, select))
-        stages |= planning.widened(more, common.memory_limit, n_threads) | {"output": last}
-    return Plan(**{**vars(common), "stages": stages}, ascent_in_memory=in_memory)
+        stages |= {"ascent": stage, "select": _select_stage(size, settings, select), "output": last}
+    planned = planning.widened(stages.values(), common.memory_limit, n_threads)
+    return Plan(**{**vars(common), "stages": planned}, ascent_in_memory=in_memory)
 
 
 def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[bool, bool]) -> StagePlan:
@@ -101,7 +100,8 @@ def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[boo
     disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices
     flops = 50.0 * len(settings.t) * n * c * (4 * entries + 60)  # fifty iterations are seldom exceeded
     stage = planning.StagePlan("ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops)
-    return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t))
+    remedy = "ask for fewer clusters, or smaller values of t"
+    return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t), remedy=remedy)
 
 
 def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
@@ -110,7 +110,8 @@ def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
     rows = -(-size.n // max(1, of_smic.tasks))
     task = 8 * rows * size.d + 3 * 8 * 2048 * settings.n_centers + drawn * settings.n_centers * 8 * rows // size.n
     gathered = 5 * 8 * drawn * settings.n_centers
-    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task))
+    remedy = "use method='mic' with a smaller mlmi_rows"  # which kernel RIM on a graph lacks
+    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task), remedy=remedy)
 
 
 # -- the fit

@@ -65,6 +65,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             block + 2 * sums,
             flops=20.0 * n * d * d,
             disk_bytes=20 * sums,
+            remedy=_remedy(settings, "columns"),
         )
     stages = (
         planning.scan_stage(size, wanted),
@@ -75,6 +76,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             size.band_bytes,
             block + int(bounds[1]) * 24 * settings.n_clusters,
             disk_bytes=4 * n * (settings.n_clusters + 1),
+            remedy="ask for fewer clusters",
         ),
     )
     return planning.Plan(size, limit, planning.widened(stages, limit, n_threads), wanted, checkpoints=checkpoints)
@@ -83,6 +85,12 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
 def in_span(n: int, d: int) -> bool:
     """Whether splits are computed in the span of the rows, as rows are fewer than columns."""
     return n <= d
+
+
+def _remedy(settings: Settings, sides: str) -> str:
+    """How the matrices of the splits need less memory; those of every candidate are summed at once."""
+    several = len(settings.candidates) > 1 and sides == "columns"
+    return f"give one number for reg, or fewer {sides}" if several else f"give fewer {sides}"
 
 
 def _span_stage(size: Size, settings: Any, rows: int) -> StagePlan:
@@ -100,6 +108,7 @@ def _span_stage(size: Size, settings: Any, rows: int) -> StagePlan:
         flops=max(1, n_nodes) * (2.0 * n * n * d + 60.0 * float(n) ** 3 * len(settings.candidates)),
         disk_bytes=max(1, n_nodes) * (16 * n * n + 32 * d),
         passes=max(1, 3 * n_nodes),
+        remedy=_remedy(settings, "rows"),
     )
 
 

@@ -55,7 +55,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
         tail = [_dense_stage(size, settings), _output_stage(size, settings)]
         stages = planning.widened([planning.scan_stage(size, wanted), *tail], limit, n_threads)
         return planning.Plan(size, limit, stages, wanted, checkpoints=checkpoints)
-    common = smic_planning.plan(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints=checkpoints)
+    common = smic_planning.described(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints)
     stages = {name: stage for name, stage in common.stages.items() if name not in ("eigen", "assign", "select")}
     if settings.n_clusters > 1:
         for in_memory in (True, False):
@@ -71,8 +71,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             name: replace(found, fixed_bytes=found.fixed_bytes + LIBRARY_BYTES)
             for name, found in (stages | {"graph": graph}).items()
         }
-        stages = planning.widened([*early.values(), stage, last], limit, n_threads)
-    return replace(common, stages=stages, kernel_in_memory=in_memory)
+        stages = {**early, stage.name: stage, last.name: last}
+    return replace(common, stages=planning.widened(stages.values(), limit, n_threads), kernel_in_memory=in_memory)
 
 
 LIBRARY_BYTES = 64 << 20
@@ -96,7 +96,8 @@ def _dense_stage(size: Size, settings: Any) -> StagePlan:
     columns = min(COLUMNS, 2 * settings.n_starts * settings.n_clusters)
     flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
     disk = 4 * n * (d + 2 * settings.n_clusters)
-    return planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
+    stage = planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
+    return replace(stage, remedy=_remedy(settings))
 
 
 def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> StagePlan:
@@ -108,9 +109,18 @@ def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> 
     task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * COLUMNS
     fixed = n * _columns_bytes(settings) + in_memory * kernel
     flops = ROUNDS * n * 4.0 * entries * settings.n_starts * settings.n_clusters
-    return planning.StagePlan(
+    stage = planning.StagePlan(
         "memberships", n_blocks, int(fixed), int(max(task, building)), flops=flops, disk_bytes=kernel
     )
+    return replace(stage, remedy=_remedy(settings))
+
+
+def _remedy(settings: Any) -> str:
+    """How the columns of all rows need less memory; there is but one set for the spectral solver."""
+    if settings.solver == "spectral":
+        return ""
+    starts = f"give n_starts below {settings.n_starts}, or " if settings.n_starts > 1 else ""
+    return f"{starts}ask for fewer clusters"
 
 
 def _output_stage(size: Size, settings: Any) -> StagePlan:

@@ -4,7 +4,6 @@ The matrix of every eigenproblem is U of `numerics.constraints.links`. Labelings
 links that they violate; the labels of the consensus of the best ones are propagated.
 """
 
-import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -288,11 +287,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     numbers_allowed = _numbers_of_cuts(settings)
-    if (
-        isinstance(n_clusters, bool)
-        or not isinstance(n_clusters, numbers.Integral)
-        or n_clusters not in numbers_allowed
-    ):
+    if n_clusters not in numbers_allowed:
         raise InputError(
             f"cut: got {n_clusters} clusters, but this fit allows {numbers_allowed[0]} to {numbers_allowed[-1]}"
         )

@@ -84,6 +84,8 @@ class StagePlan:
         Number of maps and sums over its blocks.
     traffic_bytes : int
         What workers send each other.
+    remedy : str
+        How a caller can make the stage need less memory, for a message; empty if only a larger limit helps.
     """
 
     name: str
@@ -95,6 +97,7 @@ class StagePlan:
     disk_bytes: int = 0
     passes: int = 1
     traffic_bytes: int = 0
+    remedy: str = ""
 
     @property
     def scheduler_tasks(self) -> int:
@@ -282,8 +285,8 @@ def _refuse_what_does_not_fit(stages: Iterable[StagePlan], limit: int) -> None:
     if worst.peak_bytes > limit:
         raise PlanError(
             f"plan: stage {worst.name} needs {_mib(worst.peak_bytes)} with one task at a time, but the memory limit "
-            f"is {_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}, or ask for fewer clusters, "
-            "candidates or neighbours"
+            f"is {_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}"
+            + (f", or {worst.remedy}" if worst.remedy else "")
         )
 
 

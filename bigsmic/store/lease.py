@@ -143,7 +143,8 @@ class Lease:
     def _refuse(self, there: Any = None, when: str = "") -> Any:
         there = there or self._read() or {}
         raise RunLockedError(
-            f"run: {self._location} is being written by {_name(there)}; {when}wait for it to end, or give another out="
+            f"run: {self._location} is being written by {_name(there)}; {when}wait for it to end, or, for a result of "
+            "its own, give another out="
         )
 
     # -- renewing

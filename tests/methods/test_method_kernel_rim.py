@@ -1,5 +1,7 @@
 """Kernel RIM on the pipeline: features against the kernel, and against linear RIM where the kernel is linear."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import zarr
@@ -14,6 +16,7 @@ from bigsmic.datasets import circle_and_gaussian
 from bigsmic.errors import CollapseError, InputError
 from bigsmic.estimators.kernel_rim import KernelRIM
 from bigsmic.methods import mic
+from bigsmic.numerics.objectives import kernel_features
 from bigsmic.numerics.objectives.kernel_features import (
     Columns,
     Fourier,
@@ -244,6 +247,9 @@ def test_strengths_mean_the_same_on_the_graph():
             "length_scale: at 1e-30, the kernel overflows; use one of the order of the distances",
         ),
         ({"length_scale": 1e-300}, "length_scale: at 1e-300, the kernel overflows"),
+        ({"length_scale": 1e-5}, "length_scale: at 1e-05, rows have next to no neighbours: .* 9 landmarks sum to 0 in"),
+        ({"length_scale": 1e-5, "kernel": "laplacian"}, "length_scale: at 1e-05, rows have next to no neighbours"),
+        ({"length_scale": 1e-5, "approximation": "fourier"}, "length_scale: at 1e-05, rows have next to no neighbours"),
         ({"length_scale": 1e300}, r"length_scale: at 1e\+300, all rows look alike"),
         ({"length_scale": 1e9}, r"length_scale: at 1e\+09, all rows look alike; use one of the order"),
         ({"approximation": "pca"}, "approximation: got 'pca'"),
@@ -264,6 +270,16 @@ def test_what_cannot_be_used_is_refused(options, message):
     X = np.random.default_rng(0).normal(size=(9, 2))
     with pytest.raises(InputError, match=message):
         bigsmic.fit(X, 2, method="kernel_rim", **options)
+
+
+def test_a_small_length_scale_is_refused_only_where_its_labels_are_arbitrary(monkeypatch):
+    X, y = make_blobs(400, 10, centers=4, random_state=1)
+    fit = partial(bigsmic.fit, X, 4, method="kernel_rim", scale="standard")
+    with pytest.raises(InputError, match=r"of at least 0\.1 that labels need"):
+        fit(length_scale=0.15)
+    assert adjusted_rand_score(y, fit(length_scale=0.5).labels) > 0.9
+    monkeypatch.setattr(kernel_features, "LEAST_NEIGHBORS", 0.0)
+    assert adjusted_rand_score(y, fit(length_scale=0.15).labels) < 0.1
 
 
 def test_memory_is_planned():

@@ -367,6 +367,9 @@ def test_a_curve_over_numbers_of_clusters(blobs):
     assert cut.predict(X[:5]).shape == (5,)
     with pytest.raises(InputError, match="this fit allows 2 to 6"):
         result.cut(7)
+    for number in (3.0, True, None):
+        with pytest.raises(InputError, match=f"cut: got {number}; use an integer"):
+            result.cut(number)
     with pytest.raises(InputError, match="curve: the fit was given one number"):
         _ = plain.curve
 

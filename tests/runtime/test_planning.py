@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -86,6 +87,40 @@ def least_limit(n, d, c, **options):
     with pytest.raises(PlanError, match=r"plan: stage \w+ needs \d+MiB .* the memory limit is 100MiB; set") as caught:
         plan_of(n, d, c, 100 * MIB, **options)
     return int(str(caught.value).split("at least ")[1].split("MiB")[0]) * MIB
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "options", "advised", "remedy"),
+    [
+        ("mwca", (2_000_000, 2), {}, {"n_starts": 1}, "n_starts below 5, or ask for fewer clusters"),
+        ("mspc", (200_000, 3000), {"reg": "auto"}, {"reg": 1.0}, "give one number for reg, or fewer columns"),
+        ("mspc", (4_000, 20_000), {}, None, "fewer rows"),
+        ("rim", (200_000, 50), {"n_init_categories": 5000}, {"n_init_categories": 50}, "n_init_categories below 5000"),
+        ("kernel_rim", (200_000, 50), {"n_components": 4000}, {"n_components": 256}, "n_components below 4000"),
+        ("smic", (2_000_000, 50), {"t": 50}, {"t": 5}, "candidates or neighbours"),
+        ("smic", (200_000, 100_000), {}, None, ""),  # rows of the blocks of input are as wide as they are
+    ],
+)
+def test_a_refusal_names_the_option_that_takes_the_memory(method, shape, options, advised, remedy):
+    def needed(options):
+        rows = np.broadcast_to(np.float32(0), shape)
+        with pytest.raises(PlanError, match=r"set memory_limit to at least") as caught:
+            bigsmic.plan(rows, 10, method=method, memory_limit="10MiB", **options)
+        found = re.fullmatch(r".* set memory_limit to at least (\d+)MiB(?:, or (.*))?", str(caught.value))
+        return int(found[1]), found[2] or ""
+
+    least, said = needed(options)
+    assert remedy in said
+    assert bool(remedy) == bool(said)
+    if advised is not None:
+        assert needed(options | advised)[0] < least
+
+
+@pytest.mark.parametrize(("method", "options"), [("mwca", {"kernel": "graph"}), ("mic", {})])
+def test_stages_that_a_method_does_not_have_are_not_refused(method, options):
+    rows = np.broadcast_to(np.float32(0), (3000, 3))
+    peak = bigsmic.plan(rows, 2, method=method, n_threads=1, **options).peak_bytes
+    assert bigsmic.plan(rows, 2, method=method, n_threads=1, memory_limit=peak, **options).peak_bytes == peak
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

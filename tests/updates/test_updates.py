@@ -212,7 +212,7 @@ def test_resuming_the_fit_keeps_its_updates(archive, rows):
 def test_one_at_a_time(archive):
     _, result, path = archive
     holding = Run(str(path / "run"))
-    with pytest.raises(RunLockedError, match="is being written by"):
+    with pytest.raises(RunLockedError, match=r"is being written by .*; wait for it to end, or, for a result"):
         result.update(path / "X")
     holding.close()
     assert result.update(path / "X").rows == 700

@@ -77,6 +77,8 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
     group = 2 * min(4 * n * d, size.block_sizes.pool_bytes + 4 * rows * d) + READERS * rows * d * (size.itemsize + 4)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
     passes = 10 * max(1.0, LEAST_STEPS * settings.batch_size / n)
+    is_least = k == max(2, settings.n_clusters or 0)
+    fewer = "ask for fewer clusters" if is_least else f"give n_init_categories below {k}"
     return (
         planning.scan_stage(size, wanted),
         planning.StagePlan(
@@ -89,6 +91,7 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
             block,
             flops=4.0 * n * d * k * passes,
             disk_bytes=400 * (d + 1) * k,
+            remedy=f"{fewer}, or a smaller batch_size",
         ),
         planning.StagePlan(
             "output",
@@ -97,5 +100,6 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
             block + rows * (8 * d + 16 * k),
             flops=4.0 * n * d * k,
             disk_bytes=4 * n * (k + 1),
+            remedy=fewer,
         ),
     )

@@ -66,6 +66,17 @@ def plan(
     PlanError
         A stage does not fit even with one task at a time; the message names the stage and the remedy.
     """
+    found = described(size, settings, memory_limit, n_threads, checkpoints)
+    return replace(found, stages=widened(found.stages.values(), found.memory_limit, n_threads))
+
+
+def described(
+    size: Size, settings: Any, memory_limit: int | None = None, n_threads: int = 1, checkpoints: bool = True
+) -> planning.Plan:
+    """Plan with one task at a time, which may not fit: methods with other stages replace those that they lack.
+
+    Parameters are those of :func:`plan`.
+    """
     limit = limit_of(memory_limit)
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
@@ -83,8 +94,7 @@ def plan(
             stages["valleys"] = figures.valleys(matrix)
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
-    order = [stages[name] for name in ORDER if name in stages]
-    stages = widened(order, limit, n_threads)
+    stages = {name: replace(stages[name], remedy=REMEDIES.get(name, "")) for name in ORDER if name in stages}
     return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, basis_bytes, checkpoints)
 
 
@@ -310,6 +320,10 @@ class _Figures:
 VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
 CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
 LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
+REMEDIES = dict.fromkeys(("neighbors", "graph"), "ask for fewer neighbours")
+REMEDIES |= dict.fromkeys(
+    ("eigen", "assign", "valleys", "select", "output"), "ask for fewer clusters, candidates or neighbours"
+)
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 

@@ -14,7 +14,6 @@ from bigsmic.result import Result
 from bigsmic.settings.smic import REPORTED_ROWS
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
-from bigsmic.validation import check_integer
 from bigsmic.views.clusters import SAMPLE_ROWS
 from bigsmic.views.layout import Neighborhoods
 
@@ -201,7 +200,6 @@ class SMICResult(LabelingsResult):
             The number is no integer or out of range, or the fit has no trees, as of a single cluster or of few
             distinct rows.
         """
-        check_integer("cut", n_clusters)
         run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
 

@@ -21,6 +21,7 @@ from bigsmic.runtime.options import RunOptions
 from bigsmic.stages.labeling_specs import cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import Overlay, Run, remove_tree
+from bigsmic.validation import check_integer
 
 SAMPLE_ROWS = 20_000
 
@@ -102,7 +103,13 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     run : Overlay
         In a temporary directory, on top of that of the fit.
     settings : Settings
+
+    Raises
+    ------
+    InputError
+        The number is no integer, or none that the fit can be cut into.
     """
+    check_integer("cut", n_clusters)
     kind = registry.of(settings)
     overlay, settings = kind.cut_run(run, settings, n_clusters)
     context = Context(None, overlay, settings)

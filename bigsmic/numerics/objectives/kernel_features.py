@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, manhattan_distances, pairwise_kernels
 
@@ -23,6 +24,9 @@ KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"
 """Names of the kernels: those of scikit-learn that accept rows of any sign."""
 ROUNDING = 1e-6  # of the largest absolute value, for kernels computed in float32
 SCALED = ("rbf", "laplacian")
+LEAST_NEIGHBORS = 0.1
+"""Least median over rows of the sum of a kernel's values with other landmarks. Below it, labels of blobs, moons and
+digits had an adjusted Rand index of 0: features say which row is which, and not which rows belong together."""
 LEAST_EIGENVALUE = 1e-6  # of the largest; directions below it are rounding
 PANEL = 2048
 
@@ -88,14 +92,38 @@ def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> An
     return float(np.median(found[found > 0])) if found.any() else 1.0
 
 
-def refuse_other_scale(K: Floats, length_scale: float, landmarks: Floats) -> None:
-    """Refuse a length scale at which all landmarks look alike, or the kernel has no values."""
-    alike = np.ptp(K) < ROUNDING and bool(np.ptp(landmarks, axis=0).any())
-    if alike or not np.isfinite(K).all():
-        raise InputError(
-            f"length_scale: at {length_scale:.3g}, {'all rows look alike' if alike else 'the kernel overflows'}; use "
-            "one of the order of the distances between scaled rows, or leave it out for their median"
+def refuse_other_scale(K: Floats, own: NDArray[np.bool_], length_scale: float, landmarks: Floats) -> None:
+    """Refuse a length scale at which all rows look alike, or none do, or the kernel has no values.
+
+    Parameters
+    ----------
+    K : ndarray of float64, shape (b, m)
+        Values between some rows and the landmarks.
+    own : ndarray of bool, shape (b, m)
+        Where a row is the landmark itself.
+    length_scale : float
+    landmarks : ndarray of float32, shape (m, d)
+
+    Raises
+    ------
+    InputError
+    """
+    neighbors = np.median(np.where(own, 0, K).sum(axis=1))
+    if not np.isfinite(K).all():
+        why = "the kernel overflows"
+    elif np.ptp(K) < ROUNDING and np.ptp(landmarks, axis=0).any():
+        why = "all rows look alike"
+    elif neighbors < LEAST_NEIGHBORS:
+        why = (
+            f"rows have next to no neighbours: their kernel values with {len(landmarks)} landmarks sum to "
+            f"{neighbors:.2g} in the median, of at least {LEAST_NEIGHBORS} that labels need"
         )
+    else:
+        return
+    raise InputError(
+        f"length_scale: at {length_scale:.3g}, {why}; use one of the order of the distances between scaled rows, or "
+        "leave it out for their median"
+    )
 
 
 def whitener(K: Floats) -> Floats:

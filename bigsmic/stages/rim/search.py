@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.objectives.rim import adam
+from bigsmic.numerics.objectives.rim import adam, logits
 from bigsmic.numerics.objectives.rim.linear import Linear
+from bigsmic.numerics.objectives.rim.logits import Information
 from bigsmic.numerics.objectives.rim.path import Point
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.ascent import Ascent
@@ -55,7 +56,7 @@ class Search:
         sums = information(job, model)
         info = {
             "reg": ascent.reg,
-            "alive": int(self._kept(sums.counts).sum()),
+            "alive": self._alive(sums),
             "objective": objective(self.context, sums, model, ascent.reg),
         }
         arrays = model._asdict() | {"mass": sums.mass, "counts": sums.counts}
@@ -68,6 +69,11 @@ class Search:
             return self.settings.n_epochs
         steps = max(1, round(self.context.n / self.settings.batch_size))
         return math.ceil((2 if fresh else 1) * LEAST_STEPS / steps)
+
+    def _alive(self, sums: Information) -> int:
+        """Number of categories that are kept; one if all rows have nearly the same posterior, as after a collapse."""
+        collapsed = not self.known and logits.objective(sums) < logits.LEAST_INFORMATION
+        return 1 if collapsed else int(self._kept(sums.counts).sum())
 
     def _kept(self, counts: Integers) -> NDArray[np.bool_]:
         """Categories that are alive, or belong to known labels."""

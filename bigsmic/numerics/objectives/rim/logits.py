@@ -7,6 +7,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.types import Floats, Integers
 
+LEAST_INFORMATION = 1e-3
+"""Nats per row between rows and categories, below which labels are the argmax of noise."""
 _TINY = 1e-300
 _STEEPEST = 20.0  # exponent of a power law
 

@@ -77,11 +77,11 @@ def _between(low: Point, high: Point, n_clusters: int) -> float:
 
 
 def refuse_collapse(n_alive: int, reg: float) -> None:
-    """Refuse a solution in which a single category contains every row."""
+    """Refuse a solution in which a single category contains every row, or all rows have nearly the same posterior."""
     if n_alive < 2:
         raise CollapseError(
-            f"reg: at {reg:.3g} a single category contains every row; use a smaller reg, such as {reg / 10:.1g}, "
-            "or give n_clusters, for which a reg is found"
+            f"reg: at {reg:.3g} a single category contains every row, or all rows have nearly the same posterior; "
+            f"use a smaller reg, such as {reg / 10:.1g}, or give n_clusters, for which a reg is found"
         )
 
 
