@@ -467,13 +467,12 @@ def touching(spread, seed):
     return (3 * rng.normal(size=(100, 24))[y] + spread * rng.normal(size=(6000, 24))).astype(np.float32), y
 
 
-@pytest.mark.parametrize("first", [0, 200])
-def test_where_labelings_do_not_agree_on_what_they_show_the_answer_is_what_they_agree_on(first):
-    """A part of the digits, of 90 rows each: single labelings show 9 to 13 groups, and not always the same."""
-    X, y = (array[first : first + 900] for array in load_digits(return_X_y=True))
+def test_where_labelings_do_not_agree_on_what_they_show_the_answer_is_what_they_agree_on():
+    """A part of the digits, of 90 rows each: single labelings show 9 to 13 groups, and not the same."""
+    X, y = (array[200:1100] for array in load_digits(return_X_y=True))
     result = bigsmic.fit(X, n_threads=1, n_components=None)
-    assert result.valleys.surer in (None, result.n_clusters)
-    assert adjusted_rand_score(y, result.labels) > 0.7
+    assert result.valleys.surer == result.n_clusters
+    assert adjusted_rand_score(y, result.labels) > 0.75
 
 
 @pytest.mark.parametrize(
