@@ -468,10 +468,10 @@ def touching(spread, seed):
 
 
 def test_where_labelings_do_not_agree_on_what_they_show_the_answer_is_what_they_agree_on():
-    """A part of the digits, of 90 rows each: single labelings show 9 to 13 groups, and not the same."""
-    X, y = (array[:900] for array in load_digits(return_X_y=True))
+    """A part of the digits, of 70 rows each: single labelings show 11 or 12 groups, and not the same."""
+    X, y = (array[480:1180] for array in load_digits(return_X_y=True))
     result = bigsmic.fit(X, n_threads=1, n_components=None)
-    assert result.valleys.surer in (None, result.n_clusters)  # None where they agree, as on some processors
+    assert result.valleys.surer == result.n_clusters
     assert adjusted_rand_score(y, result.labels) > 0.75
 
 
