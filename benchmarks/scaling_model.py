@@ -124,7 +124,8 @@ def plan_of(of):
     n, d = of["shape"]
     settings, _ = resolve(20).fitted_to(n)
     settings = settings.by_valleys(valley_columns(settings, n)) if of["plain"] else settings
-    size = planning.Size(n, d, n_workers=of["workers"] or 1, block_sizes=BlockSizes(group_rows=of["group_rows"]))
+    n_workers, sizes = of["workers"] or 1, BlockSizes(group_rows=of["group_rows"])
+    size = planning.Size(n, d, n_workers=n_workers, block_sizes=sizes, workers_per_machine=n_workers)
     return smic_planning.plan(size, resolve(20).fitted_to(n)[0], parse_bytes(of["limit"]), of["threads"]), settings
 
 

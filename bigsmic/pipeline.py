@@ -200,6 +200,7 @@ def plan(
     *,
     n_rows: int | None = None,
     n_workers: int | None = None,
+    workers_per_machine: int | None = None,
     calibrate: bool = False,
     **options: Any,
 ) -> Plan:
@@ -213,6 +214,8 @@ def plan(
         Plan for this number of rows like those of `data`.
     n_workers : int, optional
         Plan for a cluster of this number of workers, each with `n_threads` and `memory_limit`, which need not exist.
+    workers_per_machine : int, optional
+        Of `n_workers`, those that share a machine and its memory bandwidth; by default, each has a machine of its own.
     calibrate : bool
         Measure for about a second how fast a thread of this machine is, for the duration. By default it is that of the
         machine on which the rates were measured.
@@ -226,15 +229,18 @@ def plan(
     Raises
     ------
     InputError, PlanError
-        The same as :func:`fit` raises before it starts; or `n_workers` is given together with a cluster.
+        The same as :func:`fit` raises before it starts; or `n_workers` is given together with a cluster, or
+        `workers_per_machine` without `n_workers`.
     """
-    _check_imagined(n_rows, n_workers, options)
+    _check_imagined(n_rows, n_workers, workers_per_machine, options)
     run_options = {name: options.get(name, default) for name, default in _DEFAULTS.items()}
     others = {name: options[name] for name in options if name not in _DEFAULTS}
     request = _Request.of(data, c, run_options, others, n_rows)
     with request.open_engine() as opened:
         found = opened.resources
-        planned = request.plan(found if n_workers is None else replace(found, n_workers=n_workers))
+        if n_workers is not None:
+            found = replace(found, n_workers=n_workers, workers_per_machine=workers_per_machine or 1)
+        planned = request.plan(found)
     return replace(planned, duration=_duration(planned, request.settings, calibrate))
 
 
@@ -251,7 +257,9 @@ def _duration(planned: Plan, settings: Any, calibrate: bool) -> Duration | None:
     return duration_of(planned, works(planned, settings, rates), rates)
 
 
-def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[str, Any]) -> None:
+def _check_imagined(
+    n_rows: int | None, n_workers: int | None, workers_per_machine: int | None, options: Mapping[str, Any]
+) -> None:
     """Check the numbers of rows and workers of a plan that differ from the existing ones.
 
     Raises
@@ -261,6 +269,15 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
     for name, value in (("n_rows", n_rows), ("n_workers", n_workers)):
         if value is not None:
             check_integer(name, value, 1)
+    if workers_per_machine is not None:
+        if n_workers is None:
+            raise InputError(
+                f"workers_per_machine: got {workers_per_machine} without n_workers; give both, or a cluster, whose "
+                "workers say on which machines they are"
+            )
+        check_integer("workers_per_machine", workers_per_machine, 1)
+        if workers_per_machine > n_workers:
+            raise InputError(f"workers_per_machine: got {workers_per_machine}; use at most n_workers, {n_workers}")
     there = [name for name in ("client", "scheduler", "engine") if options.get(name) not in (None, False)]
     if n_workers is not None and there:
         raise InputError(
@@ -330,8 +347,9 @@ class _Request:
     def plan(self, resources: Resources) -> Plan:
         """Plan the fit for the available resources."""
         n, d, run_options = self.n_rows, self.source.shape[1], self.run_options
-        source, n_workers = self.source, resources.n_workers
-        size = planning.Size(n, d, source.dtype.itemsize, source.band_bytes, n_workers, self.block_sizes)
+        of_rows = (self.source.dtype.itemsize, self.source.band_bytes)
+        on_machines = resources.workers_per_machine
+        size = planning.Size(n, d, *of_rows, resources.n_workers, self.block_sizes, on_machines)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
         checkpoints = run_options.out is not None or resources.n_workers > 1
         limit, method = min(limits, default=None), registry.of(self.settings)

@@ -150,6 +150,7 @@ def _whole(number: float) -> Any:
 IMAGINED = (
     Flag("n_rows", float, "Plan for as many rows like those, such as 1e9.", _whole),
     Flag("n_workers", int, "Plan for as many workers, each of these threads and this limit.", option="--workers"),
+    Flag("workers_per_machine", int, "Workers that share a machine and its memory bandwidth; 1 unless given."),
     Flag("calibrate", bool, "Measure for a second how fast this machine is, for the time."),
 )
 """Options of a plan."""

@@ -43,11 +43,14 @@ class Resources:
         Concurrent tasks in each process.
     memory_limit : int, optional
         Bytes that each process may use; None for the memory of the machine.
+    workers_per_machine : int
+        Processes that share the memory bandwidth of a machine, at most.
     """
 
     n_workers: int = 1
     n_threads: int = 1
     memory_limit: int | None = None
+    workers_per_machine: int = 1
 
 
 class Engine(Protocol):

@@ -183,7 +183,8 @@ class ClusterEngine:
         for fact in facts.values():
             per_host[fact["host"]] = per_host.get(fact["host"], 0) + 1
         limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
-        return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
+        n_threads = max(fact["threads"] for fact in facts.values())
+        return Resources(len(facts), n_threads, min(limits), max(per_host.values()))
 
     def _warn_of_other_processors(self, found: Sequence[Processor]) -> None:
         """Warn, once for each type, of workers whose processors compute other bits."""

@@ -59,7 +59,8 @@ class Rates:
     cache_bytes : float
         Vectors of more bytes are partly read from memory; see :meth:`missed`.
     efficiency : float
-        Share of their time in which several threads of a machine compute; they wait for memory in the rest.
+        Share of their time in which several threads of a machine, of one process or of several, compute; they wait for
+        memory in the rest.
     answers : dict of str to Answer
         Of rows with "clear" and with "unclear" clusters.
     probe_seconds : float
@@ -114,9 +115,9 @@ class Rates:
         of_stage = plan.stages[stage]
         if kind in ALONE:
             return 1.0
-        of_worker = of_stage.max_concurrency
-        shared = of_worker * self.efficiency if of_worker > 1 else 1.0
-        return max(1.0, min(plan.size.n_workers * shared, of_stage.tasks))
+        is_shared = of_stage.max_concurrency * plan.size.workers_per_machine > 1
+        computing = plan.size.n_workers * of_stage.max_concurrency * (self.efficiency if is_shared else 1.0)
+        return max(1.0, min(computing, of_stage.tasks))
 
 
 @dataclass(frozen=True)

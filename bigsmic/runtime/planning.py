@@ -46,6 +46,8 @@ class Size:
         Processes among which row blocks that stay in memory are distributed.
     block_sizes : BlockSizes
         Sizes of the blocks into which the input is cut.
+    workers_per_machine : int
+        Of these processes, those that share the memory bandwidth of a machine, at most.
     """
 
     n: int
@@ -54,6 +56,7 @@ class Size:
     band_bytes: int = 0
     n_workers: int = 1
     block_sizes: BlockSizes = field(default_factory=BlockSizes)
+    workers_per_machine: int = 1
 
     @property
     def source_bounds(self) -> Integers:

@@ -394,6 +394,10 @@ def test_plan_is_of_as_many_rows_and_workers_as_are_asked_for(fitted):
     assert "between workers at most" in page
     document = json.loads(bigsmic_cli("plan", fitted[0], "-c", 3, *imagined, "--json").stdout)
     assert (document["size"]["n"], document["size"]["n_workers"]) == (10**9, 64)
+    crowded = json.loads(
+        bigsmic_cli("plan", fitted[0], "-c", 3, *imagined, "--workers-per-machine", 4, "--threads", 1, "--json").stdout
+    )
+    assert crowded["size"]["workers_per_machine"] == 4
     assert document["traffic_bytes"] > 10**12
     assert document["stages"]["neighbors"]["max_concurrency"] == 8
 

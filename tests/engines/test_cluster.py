@@ -27,6 +27,7 @@ from dask.utils import key_split
 from distributed import Client, get_client, get_worker
 from small_fits import FAST, SMALL, cut_small, keep_on_disk
 
+import bigsmic
 from bigsmic.engines import dask as dask_cluster
 from bigsmic.engines import dask_tasks
 from bigsmic.engines.dask import SENT_WITH_TASKS, ClusterEngine
@@ -205,6 +206,11 @@ def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
     with pytest.raises(PlanError, match="set memory_limit to at least"):
         fit(blobs[0], client=client, memory_limit="10MiB", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_knows_which_workers_share_a_machine(client, blobs):
+    size = bigsmic.plan(blobs[0], 4, client=client).size
+    assert size.workers_per_machine == size.n_workers == 2
 
 
 def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):

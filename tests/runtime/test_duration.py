@@ -18,9 +18,9 @@ RATES = Rates.stored()
 ROWS = np.zeros((50, 4), np.float32) + np.arange(50)[:, None]
 
 
-def plan_of(n, d=16, c=20, limit=1 << 45, **size):
+def plan_of(n, d=16, c=20, limit=1 << 45, n_threads=4, **size):
     settings, _ = resolve(c).fitted_to(n)
-    return smic_planning.plan(planning.Size(n, d, **size), settings, limit, 4), settings
+    return smic_planning.plan(planning.Size(n, d, **size), settings, limit, n_threads), settings
 
 
 def duration(n, rates=RATES, **shape):
@@ -65,6 +65,15 @@ def test_twice_the_workers_take_half_as_long_but_for_what_one_thread_does():
     assert np.divide(few, many) == pytest.approx(2)
     few, many = (duration(10**8, only(*ALONE), n_workers=w).seconds for w in (8, 16))
     assert few == many
+
+
+def test_workers_of_one_machine_wait_for_memory_as_its_threads_do():
+    shapes = {"n_threads": 1}, {"n_threads": 1, "workers_per_machine": 2}, {"n_threads": 2}
+    found = [duration(10**8, only("entries"), n_workers=8, **shape) for shape in shapes]
+    alone, in_pairs, threads = (one.cpu_seconds[0] / one.seconds[0] for one in found)
+    assert alone == pytest.approx(8)
+    assert in_pairs == pytest.approx(8 * RATES.efficiency)
+    assert threads == pytest.approx(16 * RATES.efficiency)
 
 
 def test_messages_are_only_between_workers():

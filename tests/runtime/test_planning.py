@@ -196,6 +196,9 @@ def test_rows_of_others_are_in_the_memory_of_a_worker(monkeypatch):
         ({"n_rows": 1.5}, r"n_rows: got 1\.5"),
         ({"n_workers": 0}, "n_workers: got 0"),
         ({"n_workers": 2, "scheduler": "tcp://nowhere:1"}, "n_workers: got 2 and scheduler="),
+        ({"workers_per_machine": 2}, "workers_per_machine: got 2 without n_workers; give both, or a cluster"),
+        ({"n_workers": 2, "workers_per_machine": 0}, "workers_per_machine: got 0; use at least 1"),
+        ({"n_workers": 2, "workers_per_machine": 3}, "workers_per_machine: got 3; use at most n_workers, 2"),
     ],
 )
 def test_plans_of_no_rows_or_workers_are_refused(options, message):
