@@ -161,6 +161,11 @@ class Job:
         fit = file.values("fit", _FIT, others=True)
         options = {name: value for name, value in file.tables.get("fit", {}).items() if name not in _FIT}
         base = os.path.dirname(os.path.abspath(file.path))
+        with file.blaming("fit", ("method",)):
+            files = registry.settings_of(fit.get("method", registry.DEFAULT)).side_inputs
+        options |= {
+            name: _beside(base, place) for name, place in options.items() if name in files and isinstance(place, str)
+        }
         made = cls(
             path=file.path,
             **{name: top[name] for name in OF_JOBS if name in top}

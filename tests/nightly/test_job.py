@@ -81,6 +81,16 @@ def test_archives_behind_urls_stay_where_they_are(tmp_path):
     )
 
 
+def test_files_beside_the_rows_are_relative_to_the_job_file_too(tmp_path):
+    links = "must_links = 'must.npy'\ncannot_links = '/data/cannot.npy'\nlabels = [[0, 1]]"
+    job = Job.read(written(tmp_path, f"{LEAST}[fit]\nmethod = '3smic'\n{links}"))
+    assert job.options == {
+        "must_links": f"{tmp_path}/must.npy",
+        "cannot_links": "/data/cannot.npy",
+        "labels": [[0, 1]],
+    }
+
+
 WRONG = {
     "archive = machine": "not valid TOML: .*line 1",
     'folder = "x"': "has no archive; write archive = ",
