@@ -11,7 +11,7 @@ from bigsmic.errors import InputError
 from bigsmic.features import foresee
 from bigsmic.nightly.job import NIGHT, Job
 from bigsmic.nightly.journal import Journal
-from bigsmic.nightly.steps import refuse_shrunk, run_name, windows_name
+from bigsmic.nightly.steps import refuse_disturbed, refuse_shrunk, run_name, windows_name
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.report.writing import admit
@@ -45,9 +45,12 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
     with told_by_keys():
         WorkFolder.foresee(job.folder)
         folder = WorkFolder(job.folder) if os.path.isdir(job.folder) else None
+        ended = None if folder is None else Journal(folder).ended
+        if folder is not None and ended is not None:
+            refuse_disturbed(folder, ended)
         rows = _check_rows(job, storage_options)
-        if folder is not None:
-            refuse_shrunk(job, Journal(folder).ended, rows)
+        if ended is not None:
+            refuse_shrunk(job, ended, rows)
     if job.report is not None:
         _check_report(job.report, storage_options)
     if job.after and shutil.which(job.after[0]) is None:

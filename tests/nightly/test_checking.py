@@ -1,6 +1,7 @@
 """Checks of a job before its first night: what a night would refuse is said, and nothing is written."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ WRONG = {
     ("c = 2", "c = 61"): (InputError, r"^fit\.c: got 61 clusters for 60 rows"),
     ("\n[windows]", 'memory_limit = "100MiB"\n[windows]'): (PlanError, "stage windows needs .*; set memory_limit to"),
     ('"nights"', '"recordings.zarr/monday/samples/nights"'): (RunError, "give another folder outside of it"),
+    ('"nights"', '"recordings.zarr"'): (RunError, r"^folder: .*recordings\.zarr is a Zarr array or group"),
     ('"nights"', '"job.toml/nights"'): (StorageError, r"^folder: .* as .*job\.toml is not a directory"),
     ("\n[windows]", "report = 'job.toml'\n[windows]"): (RunError, r"^report: .*exists and is not a report"),
     ("\n[windows]", "report = 'report.pdf'\n[windows]"): (
@@ -107,3 +109,27 @@ def test_an_archive_that_has_become_shorter(tmp_path, machine):
     machine.array.resize((200, 3))
     with pytest.raises(RunMismatchError, match="has 200 rows, fewer than the 300 of the night before"):
         check(file)
+
+
+def test_what_others_did_to_the_folder_is_said_before_a_night(tmp_path, machine):
+    machine.night(300)
+    file, folder = job(tmp_path), tmp_path / "nights"
+    (folder / "latest").mkdir(parents=True)
+    _refuse_both(file, "latest is not a link, and is not overwritten; move it away")
+    (folder / "latest").rmdir()
+    zarr.create_array(folder / "history.zarr", shape=(3,), dtype="f4")
+    _refuse_both(file, r"history\.zarr is something else, and is not overwritten; move it away")
+    assert not (folder / "runs").exists()
+    shutil.rmtree(folder / "history.zarr")
+    nightly(file)
+    machine.night(50)
+    shutil.rmtree(folder / "runs" / "000001.zarr")
+    _refuse_both(file, r"000001\.zarr, the run at which latest points, is not there; bring it back, or move .*journal")
+    (folder / "journal.json").unlink()
+    assert nightly(file).steps["decide"] == {"refit": "first"}
+
+
+def _refuse_both(file, why):
+    for done in (check, nightly):
+        with pytest.raises(RunError, match=why):
+            done(file)

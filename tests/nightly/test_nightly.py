@@ -405,7 +405,13 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
     file = job(tmp_path)
     nightly(file)
     journal = tmp_path / "nights" / "journal.json"
-    for text, why in (("{", "is damaged"), ('{"format": 2}', "of format 2"), ('{"format": 1}', "cannot be read")):
+    of_night = '{"format": 1, "ended": {"nights": "1"}, "begun": null}'
+    for text, why in (
+        ("{", "is damaged"),
+        ('{"format": 2}', "of format 2"),
+        ('{"format": 1}', "cannot be read"),
+        (of_night, "cannot be read .nights is '1'."),
+    ):
         journal.write_text(text)
         with pytest.raises(RunError, match=why):
             nightly(file)
