@@ -189,6 +189,11 @@ class Job:
                 raise file.refuse(("fit", name), f"unknown key; {hint}")
         with file.blaming("fit", unknown or keys):
             settings = registry.settings(self.method, self.c, self.options)
+        taken = next((name for name in ("last", "reservoir") if getattr(self.refits, name)), "")
+        for name in settings.side_inputs if taken else ():
+            if name in self.options:
+                why = f"got it beside refit.{taken}, with which its rows are others in every fit; leave one of them out"
+                raise file.refuse(("fit", name), why)
         if settings.precomputed:
             raise file.refuse(("fit", "kernel"), "got a graph, which cannot have new rows; fit rows")
 

@@ -138,6 +138,9 @@ WRONG = {
     LEAST + "[windows]\nlength = 99\nfeatures = 'sumary'": "line 5: windows.features: got 'sumary'; use 'raw'",
     LEAST + "[windows]\nlength = 99\nchannels = ['x', 'x']": "line 5: windows.channels: got .*all different",
     LEAST + "[fit]\nkernel = 'precomputed'": "line 4: fit.kernel: got a graph",
+    LEAST + "[fit]\nmethod = '3smic'\nmust_links = [[0, 9]]\n[refit]\nlast = 9": "line 5: fit.must_links: .*refit.last",
+    LEAST
+    + "[fit]\nmethod = 'rim'\nc = 3\nlabels = 'x.npy'\n[refit]\nreservoir = 9": "line 6: fit.labels: .*refit.reservoir",
     LEAST + "[refit]\nevery = 0": "line 4: refit.every: got 0; write an integer, 1 or more",
     LEAST + "[refit]\ndrift = 'yes'": "line 4: refit.drift: got 'yes'; write true or false",
     LEAST + "[refit]\ngrowth = 0": "line 4: refit.growth: got 0; write a number above 0",
