@@ -10,13 +10,16 @@ from bigsmic import pipeline
 from bigsmic.errors import InputError
 from bigsmic.features import foresee
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import Journal
+from bigsmic.nightly.journal import Ended, Journal
 from bigsmic.nightly.steps import refuse_disturbed, refuse_shrunk, run_name, windows_name
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.report.writing import admit
+from bigsmic.result import Result
+from bigsmic.stages import update_log
 from bigsmic.store import WorkFolder, WrittenFile, is_local, open_source, refuse_unwritable
 from bigsmic.types import StorageOptions, StrPath
+from bigsmic.updates.updating import Archive
 
 
 def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
@@ -49,8 +52,9 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
         if folder is not None and ended is not None:
             refuse_disturbed(folder, ended)
         rows = _check_rows(job, storage_options)
-        if ended is not None:
+        if folder is not None and ended is not None:
             refuse_shrunk(job, ended, rows)
+            _check_columns(job, folder, ended, storage_options)
     if job.report is not None:
         _check_report(job.report, storage_options)
     if job.after and shutil.which(job.after[0]) is None:
@@ -78,6 +82,14 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
         out = os.path.join(job.folder, run_name(1))
         pipeline.plan(data, job.c, method=job.method, n_rows=taken, out=out, **reading, **limits, **job.options)
     return rows
+
+
+def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: StorageOptions) -> None:
+    """Check that new rows can be labelled by the run at `latest`; archives of windows are checked by themselves."""
+    if ended.run and ended.run_rows_of == job.rows_of and job.windows is None:
+        context = Result.open(folder.at(run_name(ended.run)))._context
+        source = open_source(job.archive, **job.reading, storage_options=storage_options)
+        Archive(context, source, update_log.entries(context.run)).refuse_other()
 
 
 def _check_report(report: str, storage_options: StorageOptions) -> None:

@@ -111,6 +111,17 @@ def test_an_archive_that_has_become_shorter(tmp_path, machine):
         check(file)
 
 
+@pytest.mark.parametrize(("columns", "dtype", "why"), [(5, "f4", "columns 5, the run has 3"), (3, "f8", "dtype '<f8'")])
+def test_an_archive_whose_rows_have_become_others(tmp_path, machine, columns, dtype, why):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    shutil.rmtree(machine.path)
+    rows = np.ones((400, columns), dtype)
+    zarr.create_array(machine.path, data=rows)
+    _refuse_both(file, f"machine.zarr has {why}")
+
+
 def test_what_others_did_to_the_folder_is_said_before_a_night(tmp_path, machine):
     machine.night(300)
     file, folder = job(tmp_path), tmp_path / "nights"
