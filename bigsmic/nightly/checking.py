@@ -9,17 +9,21 @@ import numpy as np
 from bigsmic import pipeline
 from bigsmic.errors import InputError
 from bigsmic.features import foresee
+from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import Ended, Journal
-from bigsmic.nightly.steps import refuse_disturbed, refuse_shrunk, run_name, windows_name
+from bigsmic.nightly.journal import FILE, Ended, Journal
+from bigsmic.nightly.steps import LATEST, RUNS, refuse_disturbed, refuse_shrunk, run_name, windows_name
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.report.writing import admit
 from bigsmic.result import Result
 from bigsmic.stages import update_log
-from bigsmic.store import WorkFolder, WrittenFile, is_local, open_source, refuse_unwritable
+from bigsmic.store import WorkFolder, WrittenFile, is_local, lies_in, open_source, refuse_unwritable
 from bigsmic.types import StorageOptions, StrPath
 from bigsmic.updates.updating import Archive
+
+OF_NIGHTS = (FILE, LATEST, RUNS, records.NAME)
+"""Names in the folder of a job."""
 
 
 def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
@@ -56,7 +60,7 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
             refuse_shrunk(job, ended, rows)
             _check_columns(job, folder, ended, storage_options)
     if job.report is not None:
-        _check_report(job.report, storage_options)
+        _check_report(job.report, job.folder, storage_options)
     if job.after and shutil.which(job.after[0]) is None:
         raise InputError(f"after: {job.after[0]} is no program that can be run; give the path of one, or install it")
     return rows
@@ -92,10 +96,12 @@ def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: 
         Archive(context, source, update_log.entries(context.run)).refuse_other()
 
 
-def _check_report(report: str, storage_options: StorageOptions) -> None:
+def _check_report(report: str, folder: str, storage_options: StorageOptions) -> None:
     """Check that a report can be written, and would overwrite nothing but a report."""
     needed()
     place = report.replace(NIGHT, f"{0:06d}")
+    if any(lies_in(place, os.path.join(folder, name)) for name in OF_NIGHTS) or lies_in(folder, place):
+        raise InputError(f"report: {place} would be among what nights write to {folder}; give another place")
     if is_local(place):
         refuse_unwritable(os.path.dirname(place), "report")
     if not is_local(place) or os.path.isdir(os.path.dirname(place)):

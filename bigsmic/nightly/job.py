@@ -11,7 +11,7 @@ from bigsmic.errors import InputError
 from bigsmic.nightly import toml_file
 from bigsmic.nightly.toml_file import TOMLFile, integer, positive, switch, text, texts
 from bigsmic.nightly.wording import KEYS
-from bigsmic.store import absolute, digest
+from bigsmic.store import absolute, as_location, digest
 from bigsmic.types import StrPath
 from bigsmic.validation import parse_bytes
 
@@ -148,7 +148,7 @@ class Job:
         InputError
             Anything that is wrong with it, with the line and what would do.
         """
-        file = TOMLFile.read(os.fspath(path), _elsewhere)
+        file = TOMLFile.read(as_location(path, "job"), _elsewhere)
         top = file.values(None, _TOP | {name: lambda value: value for name in TABLES})
         missing = [name for name in ("archive", "folder") if name not in top]
         if missing:

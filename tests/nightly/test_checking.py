@@ -69,6 +69,8 @@ WRONG = {
         r"^report: got .*report\.pdf, but a report is HTML",
     ),
     ("\n[windows]", "report = 'job.toml/r.html'\n[windows]"): (StorageError, "^report: .* is not a directory"),
+    ("\n[windows]", "report = 'nights'\n[windows]"): (InputError, "^report: .* among what nights write to"),
+    ("\n[windows]", "report = 'nights/runs/r.html'\n[windows]"): (InputError, "^report: .* among what nights write to"),
     ("\n[windows]", "after = 'nowhere now'\n[windows]"): (InputError, "^after: nowhere is no program"),
 }
 

@@ -158,6 +158,9 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, text):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"job.toml: cannot be read"):
         Job.read(tmp_path / "job.toml")
+    for nowhere in ("", None, {"c": 3}):
+        with pytest.raises(InputError, match=r"^job: got .*; give a path or URL"):
+            Job.read(nowhere)
     (tmp_path / "job.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"job.toml: cannot be read"):
         Job.read(tmp_path / "job.toml")
