@@ -259,6 +259,7 @@ class _Call:
     def foresee(self) -> tuple[int, int]:
         """Numbers of rows and columns, if recordings, group and memory allow them."""
         self._keep_off()
+        self._refuse_long()
         self.group.admit()
         with self._engine() as opened:
             self._plan(opened.resources)
@@ -267,8 +268,14 @@ class _Call:
     def _keep_off(self) -> None:
         self.group.keep_off([place for recording in self.recordings for place in recording.samples.places])
 
+    def _refuse_long(self) -> None:
+        """Raise PlanError if a window exceeds memory, before one of zeros is described to count the columns."""
+        one = planning.StagePlan("windows", 1, 0, self.definition.tile_bytes, remedy="give a shorter length=")
+        planning.widened([one], planning.limit_of(parse_bytes(self.options.memory_limit)), 1)
+
     def run(self, check_all: bool) -> Windows:
         self._keep_off()
+        self._refuse_long()
         widths = self.definition.widths()
         columns = self.definition.columns(widths)
         fresh: dict[str, Any] = {

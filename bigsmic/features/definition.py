@@ -90,8 +90,12 @@ class Definition:
 
     def task_bytes(self, n_columns: int) -> int:
         """Memory of a task: the features of a chunk, the samples of a tile, and temporary arrays."""
-        tile = 8 * self.tile * self.length * len(self.channels)
-        return self.chunk_rows(n_columns) * (4 * n_columns + 32) + 10 * tile + (8 << 20)
+        return self.chunk_rows(n_columns) * (4 * n_columns + 32) + self.tile_bytes + (8 << 20)
+
+    @property
+    def tile_bytes(self) -> int:
+        """Memory of the samples of a tile, and of temporary arrays."""
+        return 80 * self.tile * self.length * len(self.channels)
 
     def columns(self, found: list[int]) -> list[str]:
         """Names of the columns, given how many each feature has."""

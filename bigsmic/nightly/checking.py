@@ -9,14 +9,21 @@ import numpy as np
 from bigsmic import pipeline
 from bigsmic.errors import InputError
 from bigsmic.features import foresee
+from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import Journal
-from bigsmic.nightly.steps import refuse_shrunk, run_name, windows_name
+from bigsmic.nightly.journal import FILE, Ended, Journal
+from bigsmic.nightly.steps import LATEST, RUNS, refuse_disturbed, refuse_shrunk, run_name, windows_name
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.report.writing import admit
-from bigsmic.store import WorkFolder, WrittenFile, is_local, open_source, refuse_unwritable
+from bigsmic.result import Result
+from bigsmic.stages import update_log
+from bigsmic.store import WorkFolder, WrittenFile, is_local, lies_in, open_source, refuse_unwritable
 from bigsmic.types import StorageOptions, StrPath
+from bigsmic.updates.updating import Archive
+
+OF_NIGHTS = (FILE, LATEST, RUNS, records.NAME)
+"""Names in the folder of a job."""
 
 
 def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
@@ -45,11 +52,15 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
     with told_by_keys():
         WorkFolder.foresee(job.folder)
         folder = WorkFolder(job.folder) if os.path.isdir(job.folder) else None
+        ended = None if folder is None else Journal(folder).ended
+        if folder is not None and ended is not None:
+            refuse_disturbed(folder, ended)
         rows = _check_rows(job, storage_options)
-        if folder is not None:
-            refuse_shrunk(job, Journal(folder).ended, rows)
+        if folder is not None and ended is not None:
+            refuse_shrunk(job, ended, rows)
+            _check_columns(job, folder, ended, storage_options)
     if job.report is not None:
-        _check_report(job.report, storage_options)
+        _check_report(job.report, job.folder, storage_options)
     if job.after and shutil.which(job.after[0]) is None:
         raise InputError(f"after: {job.after[0]} is no program that can be run; give the path of one, or install it")
     return rows
@@ -77,10 +88,20 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
     return rows
 
 
-def _check_report(report: str, storage_options: StorageOptions) -> None:
+def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: StorageOptions) -> None:
+    """Check that new rows can be labelled by the run at `latest`; archives of windows are checked by themselves."""
+    if ended.run and ended.run_rows_of == job.rows_of and job.windows is None:
+        context = Result.open(folder.at(run_name(ended.run)))._context
+        source = open_source(job.archive, **job.reading, storage_options=storage_options)
+        Archive(context, source, update_log.entries(context.run)).refuse_other()
+
+
+def _check_report(report: str, folder: str, storage_options: StorageOptions) -> None:
     """Check that a report can be written, and would overwrite nothing but a report."""
     needed()
     place = report.replace(NIGHT, f"{0:06d}")
+    if any(lies_in(place, os.path.join(folder, name)) for name in OF_NIGHTS) or lies_in(folder, place):
+        raise InputError(f"report: {place} would be among what nights write to {folder}; give another place")
     if is_local(place):
         refuse_unwritable(os.path.dirname(place), "report")
     if not is_local(place) or os.path.isdir(os.path.dirname(place)):

@@ -11,7 +11,7 @@ from bigsmic.errors import InputError
 from bigsmic.nightly import toml_file
 from bigsmic.nightly.toml_file import TOMLFile, integer, positive, switch, text, texts
 from bigsmic.nightly.wording import KEYS
-from bigsmic.store import absolute, digest
+from bigsmic.store import absolute, as_location, digest
 from bigsmic.types import StrPath
 from bigsmic.validation import parse_bytes
 
@@ -148,7 +148,7 @@ class Job:
         InputError
             Anything that is wrong with it, with the line and what would do.
         """
-        file = TOMLFile.read(os.fspath(path), _elsewhere)
+        file = TOMLFile.read(as_location(path, "job"), _elsewhere)
         top = file.values(None, _TOP | {name: lambda value: value for name in TABLES})
         missing = [name for name in ("archive", "folder") if name not in top]
         if missing:
@@ -161,6 +161,11 @@ class Job:
         fit = file.values("fit", _FIT, others=True)
         options = {name: value for name, value in file.tables.get("fit", {}).items() if name not in _FIT}
         base = os.path.dirname(os.path.abspath(file.path))
+        with file.blaming("fit", ("method",)):
+            files = registry.settings_of(fit.get("method", registry.DEFAULT)).side_inputs
+        options |= {
+            name: _beside(base, place) for name, place in options.items() if name in files and isinstance(place, str)
+        }
         made = cls(
             path=file.path,
             **{name: top[name] for name in OF_JOBS if name in top}
@@ -184,6 +189,11 @@ class Job:
                 raise file.refuse(("fit", name), f"unknown key; {hint}")
         with file.blaming("fit", unknown or keys):
             settings = registry.settings(self.method, self.c, self.options)
+        taken = next((name for name in ("last", "reservoir") if getattr(self.refits, name)), "")
+        for name in settings.side_inputs if taken else ():
+            if name in self.options:
+                why = f"got it beside refit.{taken}, with which its rows are others in every fit; leave one of them out"
+                raise file.refuse(("fit", name), why)
         if settings.precomputed:
             raise file.refuse(("fit", "kernel"), "got a graph, which cannot have new rows; fit rows")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, get_origin
 
 from bigsmic.errors import BigsmicError, RunError
 from bigsmic.store import WorkFolder
@@ -143,4 +143,10 @@ class Journal:
 
 
 def _made(kind: type[Any], stored: Mapping[str, Any]) -> Any:
-    return kind(**{known.name: stored[known.name] for known in fields(kind) if known.name in stored})
+    """A dataclass of stored values; TypeError or ValueError if some are of other types, or lacking."""
+    given = {known.name: stored[known.name] for known in fields(kind) if known.name in stored}
+    types: dict[str, Any] = {known.name: get_origin(known.type) or known.type for known in fields(kind)}
+    wrong = [name for name, value in given.items() if not isinstance(value, types[name])]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is {given[wrong[0]]!r}")
+    return kind(**given)

@@ -8,7 +8,17 @@ from typing import Any, Self
 from bigsmic.errors import InputError, PlanError, RunError, RunMismatchError
 from bigsmic.nightly.job import Job
 from bigsmic.nightly.journal import Begun, Journal
-from bigsmic.nightly.steps import MAY_FAIL, STEPS, Night, count_rows, ended_after, refuse_shrunk, run_name
+from bigsmic.nightly.steps import (
+    MAY_FAIL,
+    STEPS,
+    Night,
+    count_rows,
+    ended_after,
+    next_night,
+    refuse_disturbed,
+    refuse_shrunk,
+    run_name,
+)
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.store import WorkFolder
@@ -107,6 +117,7 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         needed()
     with told_by_keys(), (folder := WorkFolder(job.folder)).locked():
         journal = Journal(folder)
+        refuse_disturbed(folder, journal.ended)
         resources = {"storage_options": storage_options, "progress": progress}
         work = partial(_work, job, journal, resources)
         earlier = work(resumed=True) if _is_to_finish(job, journal) else None
@@ -139,7 +150,7 @@ def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress
     refuse_shrunk(job, ended, rows)
     if not rows or (rows == ended.rows and ended.fit_of == job.fit_of):
         return False
-    journal.begin(Begun(ended.nights + 1, time.time(), rows, job.rows_of, job.fit_of))
+    journal.begin(Begun(next_night(journal.folder, ended), time.time(), rows, job.rows_of, job.fit_of))
     return True
 
 

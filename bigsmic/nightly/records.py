@@ -55,4 +55,4 @@ def history(folder: StrPath) -> "pd.DataFrame":
     for name in ("begun", "ended"):
         found[name] = pd.to_datetime(found[name], unit="s", utc=True)
     found["refit"] = [REASONS[number] for number in found["refit"]]
-    return found.set_index("night")
+    return found[found["night"] > 0].set_index("night")  # rows of earlier nights are empty, if their table is gone

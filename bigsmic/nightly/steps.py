@@ -5,6 +5,7 @@ the one thing that may then run twice.
 """
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from bigsmic.errors import BigsmicError, RunError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import Begun, Ended
+from bigsmic.nightly.journal import FILE, Begun, Ended
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.numerics.selection import Selection, reservoir
 from bigsmic.report.rendering import first_line
@@ -35,6 +36,8 @@ LATEST = "latest"
 RUNS = "runs"
 WINDOWS = "windows-"
 RESERVOIR_SEED = 0
+_RUN = re.compile(r"(\d{6,})\.zarr")
+_WINDOWS = re.compile(rf"{WINDOWS}[0-9a-f]{{12}}\.zarr")
 STDERR = 2
 """File descriptor for the output of the command after a night, as stdout is for the result."""
 
@@ -109,6 +112,16 @@ def run_name(night: int) -> str:
 def windows_name(rows_of: str) -> str:
     """Archive of windows, within the folder, of rows of this identity."""
     return f"{WINDOWS}{rows_of[:12]}.zarr"
+
+
+def next_night(folder: WorkFolder, ended: Ended) -> int:
+    """Number of the next night: above those of all runs and of the history.
+
+    A journal that was moved away, or restored, lacks some of them, which are not to be written again.
+    """
+    runs = [int(found[1]) for found in map(_RUN.fullmatch, folder.names(RUNS)) if found]
+    recorded = len(records.table(folder.path).read()["night"])
+    return 1 + max(ended.nights, recorded, *runs)
 
 
 def rows_of(job: Job, folder: WorkFolder) -> str:
@@ -267,15 +280,18 @@ def _clusters_of(night: Night) -> int:
 
 
 def tidy(night: Night) -> Facts:
-    """Delete old runs, except the one at which `latest` points, and windows that no run uses."""
+    """Delete old runs, except the one at which `latest` points, and windows that no run uses.
+
+    Whatever else is in the folder, which may be that of the job file, is the user's.
+    """
     folder, kept = night.folder, os.path.basename(run_name(night.run))
-    runs = folder.names(RUNS)
+    runs = [name for name in folder.names(RUNS) if _RUN.fullmatch(name)]
     old = [name for name in runs[: -night.job.keep] if name != kept]
     for name in old:
         folder.delete(f"{RUNS}/{name}")
     are_old = _run_rows_of(night) in ("", night.begun.rows_of)  # else they are those of the run that `latest` names
     of_night = windows_name(night.begun.rows_of)
-    windows_there = [name for name in folder.names(".") if name.startswith(WINDOWS) and name != of_night]
+    windows_there = [name for name in folder.names(".") if _WINDOWS.fullmatch(name) and name != of_night]
     others = windows_there if are_old else []
     for name in others:
         folder.delete(name)
@@ -344,6 +360,22 @@ def ended_after(night: Night) -> Ended:
         report=told.get("report", night.ended.report),
         report_shows=told.get("shows", night.ended.report_shows),
     )
+
+
+def refuse_disturbed(folder: WorkFolder, ended: Ended) -> None:
+    """Refuse a folder in which others have put something where a night writes, or from which they took a run.
+
+    Raises
+    ------
+    RunError
+    """
+    folder.admit_link(LATEST)
+    records.table(folder.path).admit()
+    if ended.run and not os.path.isdir(folder.at(run_name(ended.run))):
+        raise RunError(
+            f"folder: {folder.at(run_name(ended.run))}, the run at which {LATEST} points, is not there; bring it back, "
+            f"or move {folder.at(FILE)} away, and the next call begins with a fit"
+        )
 
 
 def refuse_shrunk(job: Job, ended: Ended, rows: int) -> None:

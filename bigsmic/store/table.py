@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import RunError
-from bigsmic.store.objects import is_first_write, storage_errors
+from bigsmic.store.destinations import look
+from bigsmic.store.objects import LocalBytes, is_first_write, storage_errors
 
 MARK = "bigsmic_table"
 CHUNK_ROWS = 1024
@@ -35,10 +36,21 @@ class Table:
         self.columns = {name: np.dtype(dtype) for name, dtype in columns.items()}
         self._attributes = attributes
 
+    def admit(self) -> None:
+        """Raise RunError if something else is at the path; a killed writer may have left a part of the columns."""
+        is_taken = os.path.lexists(self.path) and not os.path.isdir(self.path)
+        if not is_taken:
+            found = look(LocalBytes(self.path))
+            is_own = found.is_group and (MARK in found.attributes or {*found.members} <= {*self.columns})
+            is_taken = not (found.is_free or is_own)
+        if is_taken:
+            raise RunError(f"table: {self.path} is something else, and is not overwritten; move it away")
+
     def write(self, number: int, row: Any) -> None:
         """Write a row. An existing row is overwritten, so that a killed writer can repeat its last one."""
         import zarr
 
+        self.admit()
         with storage_errors(f"table: writing row {number} of {self.path}"):
             group = zarr.open_group(self.path, mode="a", zarr_format=3)
             arrays = {name: self._array(group, name) for name in self.columns}
@@ -52,6 +64,7 @@ class Table:
         """All valid rows: an ndarray for each column, empty if there is no table yet."""
         import zarr
 
+        self.admit()
         if not os.path.isdir(self.path) or all(is_first_write(name) for name in os.listdir(self.path)):
             return {name: np.empty(0, dtype) for name, dtype in self.columns.items()}
         with storage_errors(f"table: reading {self.path}"):

@@ -15,6 +15,8 @@ from bigsmic.types import StrPath
 
 DELETED = ".deleted-"
 """Prefix of the names of folders that are being deleted."""
+ZARR = ("zarr.json", ".zarray", ".zgroup")
+"""Metadata of a Zarr array or group."""
 
 
 class WorkFolder:
@@ -28,7 +30,7 @@ class WorkFolder:
     Raises
     ------
     RunError
-        It is a URL, is not a folder, or lies within a Zarr array or a run.
+        It is a URL, is not a folder, or is or lies within a Zarr array, a Zarr group or a run.
     """
 
     def __init__(self, location: StrPath) -> None:
@@ -99,10 +101,14 @@ class WorkFolder:
             _flush(self.at(name))
             _flush(self.path)
 
-    def point(self, link: Any, to: Any) -> None:
-        """Point a link at something in the folder, atomically."""
+    def admit_link(self, link: Any) -> None:
+        """Raise RunError if something else is where a link would be."""
         if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
             raise RunError(f"folder: {self.at(link)} is not a link, and is not overwritten; move it away")
+
+    def point(self, link: Any, to: Any) -> None:
+        """Point a link at something in the folder, atomically."""
+        self.admit_link(link)
         partial = self.at(f".{link}.{uuid.uuid4().hex}.partial")
         with storage_errors(f"folder: writing the link {self.at(link)}"):
             os.symlink(to, partial)
@@ -137,6 +143,8 @@ def _admitted(location: StrPath) -> str:
     path = absolute(location)
     if not is_local(path):
         raise RunError(f"folder: got {location}, a URL; give a local path, also for archives behind URLs")
+    if os.path.isdir(path) and any(os.path.lexists(os.path.join(path, name)) for name in ZARR):
+        raise RunError(f"folder: {path} is a Zarr array or group, which is not written to; give another folder")
     refuse_nested(path, f"folder: {path}")
     return path
 

@@ -163,11 +163,12 @@ class Archive:
 
     def refuse_changed(self, check_all: bool) -> None:
         """Raise RunMismatchError if the archive is another one, has become shorter, or has changed rows."""
-        self._refuse_other()
+        self.refuse_other()
         self._check_fitted(check_all)
         self._check_updates(check_all)
 
-    def _refuse_other(self) -> None:
+    def refuse_other(self) -> None:
+        """Raise RunMismatchError if the archive has other columns, another dtype or fewer rows; no rows are read."""
         stored, found = self.run.identity["input"], self.source.describe()
         differing = [name for name in ("columns", "dtype", "decoded") if stored.get(name) != found.get(name)]
         if differing:

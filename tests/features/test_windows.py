@@ -356,6 +356,14 @@ def test_memory_is_planned(tmp_path, samples):
         windows(samples, 40, out=tmp_path / "w", memory_limit="100MiB")
 
 
+@pytest.mark.parametrize("length", [10**8, 10**20])
+def test_windows_longer_than_memory_are_refused_before_one_is_made(tmp_path, samples, monkeypatch, length):
+    monkeypatch.setattr(definition.Definition, "widths", None)  # describes a window of zeros
+    with pytest.raises(PlanError, match=r"stage windows needs .* but the memory limit is 1024MiB.*shorter length="):
+        windows(samples, length, out=tmp_path / "w", memory_limit="1GiB")
+    assert not (tmp_path / "w").exists()
+
+
 def test_features_that_do_not_fit_are_marked(tmp_path):
     samples = np.random.default_rng(0).normal(size=(200, 1))
     samples[50:60] = 1e200

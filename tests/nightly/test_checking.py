@@ -1,6 +1,7 @@
 """Checks of a job before its first night: what a night would refuse is said, and nothing is written."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ WRONG = {
     ("c = 2", "c = 61"): (InputError, r"^fit\.c: got 61 clusters for 60 rows"),
     ("\n[windows]", 'memory_limit = "100MiB"\n[windows]'): (PlanError, "stage windows needs .*; set memory_limit to"),
     ('"nights"', '"recordings.zarr/monday/samples/nights"'): (RunError, "give another folder outside of it"),
+    ('"nights"', '"recordings.zarr"'): (RunError, r"^folder: .*recordings\.zarr is a Zarr array or group"),
     ('"nights"', '"job.toml/nights"'): (StorageError, r"^folder: .* as .*job\.toml is not a directory"),
     ("\n[windows]", "report = 'job.toml'\n[windows]"): (RunError, r"^report: .*exists and is not a report"),
     ("\n[windows]", "report = 'report.pdf'\n[windows]"): (
@@ -67,6 +69,8 @@ WRONG = {
         r"^report: got .*report\.pdf, but a report is HTML",
     ),
     ("\n[windows]", "report = 'job.toml/r.html'\n[windows]"): (StorageError, "^report: .* is not a directory"),
+    ("\n[windows]", "report = 'nights'\n[windows]"): (InputError, "^report: .* among what nights write to"),
+    ("\n[windows]", "report = 'nights/runs/r.html'\n[windows]"): (InputError, "^report: .* among what nights write to"),
     ("\n[windows]", "after = 'nowhere now'\n[windows]"): (InputError, "^after: nowhere is no program"),
 }
 
@@ -107,3 +111,38 @@ def test_an_archive_that_has_become_shorter(tmp_path, machine):
     machine.array.resize((200, 3))
     with pytest.raises(RunMismatchError, match="has 200 rows, fewer than the 300 of the night before"):
         check(file)
+
+
+@pytest.mark.parametrize(("columns", "dtype", "why"), [(5, "f4", "columns 5, the run has 3"), (3, "f8", "dtype '<f8'")])
+def test_an_archive_whose_rows_have_become_others(tmp_path, machine, columns, dtype, why):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    shutil.rmtree(machine.path)
+    rows = np.ones((400, columns), dtype)
+    zarr.create_array(machine.path, data=rows)
+    _refuse_both(file, f"machine.zarr has {why}")
+
+
+def test_what_others_did_to_the_folder_is_said_before_a_night(tmp_path, machine):
+    machine.night(300)
+    file, folder = job(tmp_path), tmp_path / "nights"
+    (folder / "latest").mkdir(parents=True)
+    _refuse_both(file, "latest is not a link, and is not overwritten; move it away")
+    (folder / "latest").rmdir()
+    zarr.create_array(folder / "history.zarr", shape=(3,), dtype="f4")
+    _refuse_both(file, r"history\.zarr is something else, and is not overwritten; move it away")
+    assert not (folder / "runs").exists()
+    shutil.rmtree(folder / "history.zarr")
+    nightly(file)
+    machine.night(50)
+    shutil.rmtree(folder / "runs" / "000001.zarr")
+    _refuse_both(file, r"000001\.zarr, the run at which latest points, is not there; bring it back, or move .*journal")
+    (folder / "journal.json").unlink()
+    assert nightly(file).steps["decide"] == {"refit": "first"}
+
+
+def _refuse_both(file, why):
+    for done in (check, nightly):
+        with pytest.raises(RunError, match=why):
+            done(file)

@@ -81,6 +81,16 @@ def test_archives_behind_urls_stay_where_they_are(tmp_path):
     )
 
 
+def test_files_beside_the_rows_are_relative_to_the_job_file_too(tmp_path):
+    links = "must_links = 'must.npy'\ncannot_links = '/data/cannot.npy'\nlabels = [[0, 1]]"
+    job = Job.read(written(tmp_path, f"{LEAST}[fit]\nmethod = '3smic'\n{links}"))
+    assert job.options == {
+        "must_links": f"{tmp_path}/must.npy",
+        "cannot_links": "/data/cannot.npy",
+        "labels": [[0, 1]],
+    }
+
+
 WRONG = {
     "archive = machine": "not valid TOML: .*line 1",
     'folder = "x"': "has no archive; write archive = ",
@@ -128,6 +138,9 @@ WRONG = {
     LEAST + "[windows]\nlength = 99\nfeatures = 'sumary'": "line 5: windows.features: got 'sumary'; use 'raw'",
     LEAST + "[windows]\nlength = 99\nchannels = ['x', 'x']": "line 5: windows.channels: got .*all different",
     LEAST + "[fit]\nkernel = 'precomputed'": "line 4: fit.kernel: got a graph",
+    LEAST + "[fit]\nmethod = '3smic'\nmust_links = [[0, 9]]\n[refit]\nlast = 9": "line 5: fit.must_links: .*refit.last",
+    LEAST
+    + "[fit]\nmethod = 'rim'\nc = 3\nlabels = 'x.npy'\n[refit]\nreservoir = 9": "line 6: fit.labels: .*refit.reservoir",
     LEAST + "[refit]\nevery = 0": "line 4: refit.every: got 0; write an integer, 1 or more",
     LEAST + "[refit]\ndrift = 'yes'": "line 4: refit.drift: got 'yes'; write true or false",
     LEAST + "[refit]\ngrowth = 0": "line 4: refit.growth: got 0; write a number above 0",
@@ -145,6 +158,9 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, text):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(InputError, match=r"job.toml: cannot be read"):
         Job.read(tmp_path / "job.toml")
+    for nowhere in ("", None, {"c": 3}):
+        with pytest.raises(InputError, match=r"^job: got .*; give a path or URL"):
+            Job.read(nowhere)
     (tmp_path / "job.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"job.toml: cannot be read"):
         Job.read(tmp_path / "job.toml")

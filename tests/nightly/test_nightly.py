@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import zarr
-from nights import Killed, Killer, Machine, finish, job, labels_of
+from nights import Killed, Killer, Machine, finish, job, labels_of, written
 
 from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError, StorageError
@@ -217,6 +218,21 @@ def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
     assert folder.names("runs") == ["000003.zarr", "000004.zarr"]
 
 
+def test_what_is_not_of_the_nights_is_never_deleted(tmp_path, machine):
+    mine = [tmp_path / name for name in ("windows-10s.zarr", "runs/000-trial.zarr", "runs/notes.txt")]
+    for path in mine:
+        (path if path.suffix == ".zarr" else path.parent).mkdir(parents=True, exist_ok=True)
+        (path / "kept" if path.is_dir() else path).write_text("mine")
+    file = written(
+        tmp_path, 'archive = "machine.zarr"\nfolder = "."\nkeep = 1\n[fit]\nc = 3\nt = 5\n[refit]\nevery = 1\n'
+    )
+    for _ in range(3):
+        machine.night(200)
+        outcome = nightly(file)
+    assert outcome.steps["tidy"] == {"deleted": ["000002.zarr"]}
+    assert all((path / "kept" if path.is_dir() else path).read_text() == "mine" for path in mine)
+
+
 # -- cut short
 
 
@@ -389,10 +405,34 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
     file = job(tmp_path)
     nightly(file)
     journal = tmp_path / "nights" / "journal.json"
-    for text, why in (("{", "is damaged"), ('{"format": 2}', "of format 2"), ('{"format": 1}', "cannot be read")):
+    of_night = '{"format": 1, "ended": {"nights": "1"}, "begun": null}'
+    for text, why in (
+        ("{", "is damaged"),
+        ('{"format": 2}', "of format 2"),
+        ('{"format": 1}', "cannot be read"),
+        (of_night, "cannot be read .nights is '1'."),
+    ):
         journal.write_text(text)
         with pytest.raises(RunError, match=why):
             nightly(file)
+
+
+def test_a_journal_that_is_moved_away_begins_anew_beside_the_runs_that_are_there(tmp_path, machine):
+    machine.night(200)
+    file, folder = job(tmp_path), tmp_path / "nights"
+    nightly(file)
+    machine.night(50)
+    nightly(file)
+    labels = labels_of(folder)
+    machine.night(50)
+    (folder / "journal.json").rename(tmp_path / "journal.json")
+    assert nightly(file).steps["decide"] == {"refit": "first"}
+    np.testing.assert_array_equal(Result.open(folder / "runs" / "000001.zarr").archive_labels(), labels)
+    assert len(labels_of(folder)) == 300
+    shutil.rmtree(folder / "history.zarr")
+    machine.night(50)
+    nightly(file)
+    assert history(folder).rows.to_dict() == {4: 350}
 
 
 def test_the_command_line(tmp_path, machine, monkeypatch):
