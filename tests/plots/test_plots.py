@@ -449,6 +449,9 @@ def test_of_an_archive_the_rows_that_were_fitted_are_read(rows):
         ({"names": ["a"]}, "names: got 1 names for 5 columns"),
         ({"clusters": [4]}, "clusters: got .* give some of 0 to 3"),
         ({"clusters": []}, "clusters: got .* give some of 0 to 3"),
+        ({"clusters": [[1], [2, 3]]}, "clusters: got .* give some of 0 to 3"),
+        ({"names": 5}, "names: got 5; give a list of names, one for each of 5 columns"),
+        ({"names": "abcde"}, "names: got 'abcde'; give a list of names, one for each of 5 columns"),
         ({"columns_per_channel": 0}, "columns_per_channel: got 0; use at least 1"),
     ],
 )
