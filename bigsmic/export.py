@@ -92,8 +92,9 @@ class _Table:
         if not (wanted is None or isinstance(wanted, Iterable)):
             raise InputError(f"columns: got {brief(wanted)}; give a list of names, such as columns=['label'], or None")
         there = _columns(context, labels)
-        names = list(dict.fromkeys(there if wanted is None else wanted))
-        unknown = sorted(set(names) - set(there))
+        given = list(there if wanted is None else wanted)
+        unknown = [name for name in given if not (isinstance(name, str) and name in there)]
+        names = [] if unknown else list(dict.fromkeys(given))
         if unknown or not names:
             raise InputError(f"columns: got {unknown or names}; this run has {list(there)}: choose among them")
         return cls(context.n, int(context.source_bounds[1]), {name: there[name] for name in names})

@@ -25,6 +25,8 @@ from bigsmic.views.clusters import ClusterViews
 from bigsmic.views.passes import AllLabels
 from bigsmic.weight_functions import refuse_other
 
+HINT = "is a hint, cut(c) gives the result for c clusters"
+
 
 class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     """Labels, posteriors, scores and diagnostics of a finished fit, and predictions for new rows.
@@ -271,14 +273,11 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     def _refuse_undecided(self, what: str) -> None:
         if self.settings.undecided:
-            raise InputError(
-                f"{what}: the fit was given no number of clusters and {self._open_reason()} is a hint, cut(c) "
-                "gives the result for c clusters"
-            )
+            raise InputError(f"{what}: the fit was given no number of clusters and {self._open_reason()}")
 
     def _open_reason(self) -> str:
-        """Why there is no number of clusters, and the attribute with evidence for one."""
-        return f"chose none; {self._hint}"
+        """Why there is no number of clusters, and what to do: the attribute with evidence for one, mostly."""
+        return f"chose none; {self._hint} {HINT}"
 
     def _array(self, name: str) -> Any:
         self._refuse_undecided(name)

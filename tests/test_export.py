@@ -97,6 +97,9 @@ def test_columns_are_chosen_in_their_order(result, tmp_path):
         InputError, match=r"columns: got \['size'\]; this run has \['row', 'label', .*choose among them"
     ):
         result.export(tmp_path / "b.csv", columns=["label", "size"])
+    for columns in (["label", 1], [1, "size"], [["label"]]):
+        with pytest.raises(InputError, match=r"columns: got .*; this run has .*choose among them"):
+            result.export(tmp_path / "b.csv", columns=columns)
     with pytest.raises(InputError, match=r"columns: got \[\]"):
         result.export(tmp_path / "b.csv", columns=[])
     with pytest.raises(InputError, match=r"columns: got 5; give a list of names, such as columns=\['label'\], or None"):

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small
 
 import bigsmic
-from bigsmic.errors import InputError, RunError
+from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import consensus as consensus_stage
 from bigsmic.store import CheckedArray
@@ -241,6 +241,31 @@ def test_a_cut_of_a_fit_without_trees_says_what_to_do(blobs):
         InputError, match=r"cut: got 3 clusters, but this fit has no over-segmented labeling to cut; fit"
     ):
         bigsmic.fit(blobs[0][:3], 2, n_threads=1).cut(3)
+
+
+@pytest.mark.parametrize("n_distinct", [6, 12, 20])
+@pytest.mark.parametrize("opened", [False, True])
+def test_an_open_fit_of_few_distinct_rows_can_be_cut(tmp_path, n_distinct, opened):
+    """It begins with fewer columns than as many rows that differ, and its cuts read as many as it has."""
+    rows = np.repeat(np.random.default_rng(0).normal(size=(n_distinct, 10)), 20, axis=0)
+    result = bigsmic.fit(rows, out=tmp_path / "run.zarr", **FAST)
+    result = bigsmic.Result.open(tmp_path / "run.zarr") if opened else result
+    assert result.settings.undecided
+    assert result.stability.index[0] == 2
+    assert is_valid_linkage(result.tree)
+    for c in {2, int(result.stability.index[-1])}:
+        cut = result.cut(c)
+        assert set(cut.labels) <= set(range(c))
+        assert (cut.labels.reshape(-1, 20) == cut.labels[::20, None]).all()
+
+
+def test_an_open_fit_of_few_rows_says_to_fit_again():
+    result = bigsmic.fit(np.random.default_rng(0).normal(size=(5, 3)), n_threads=1)
+    assert "has no labelings that can be cut, as of few rows: fit again with a number" in repr(result)
+    with pytest.raises(AbsentResultError, match="no over-segmented labeling"):
+        _ = result.stability
+    with pytest.raises(InputError, match="labels: the fit was given no number of clusters and has no labelings that"):
+        _ = result.labels
 
 
 @pytest.mark.parametrize("c", [2.5, None, "3", True])

@@ -2,18 +2,21 @@
 
 import shlex
 import shutil
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import PlanError
+from bigsmic.errors import AbsentResultError, PlanError
 from bigsmic.store import absolute, is_local
 from bigsmic.tables import bytes_text, folded, tables
 from bigsmic.types import Integers
 
 LABELS_AT_ONCE = 1 << 20
+AGAIN = "For labels, fit again with a number of clusters: bigsmic fit .. -c C --out OTHER_RUN"
+"""What to do where a fit left the number of clusters open and has nothing to cut."""
 
 
 # -- fit
@@ -75,8 +78,10 @@ def fit_page(result: Any, labelings: bool = False) -> Any:
     labelings : bool
         Add a table of the labelings that were compared: the chosen ones, then the others by LSMI.
     """
-    numbers = [*tables(_numbers_of_clusters(result)), ""] if result.settings.undecided else []
-    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
+    evidence = _numbers_of_clusters(result) if result.settings.undecided else []
+    numbers = [*tables(evidence), ""] if evidence else []
+    steps = _next_steps(result) if evidence or not result.settings.undecided else [AGAIN]
+    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *steps]
 
 
 def _labelings(result: Any, shown: Any) -> Any:
@@ -113,7 +118,9 @@ def _numbers_of_clusters(result: Any) -> Any:
         return result.curve.reset_index().to_dict("records")
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
-    return result.stability.to_frame().reset_index().to_dict("records")
+    with suppress(AbsentResultError):  # as of few rows, which have no labelings to cut
+        return result.stability.to_frame().reset_index().to_dict("records")
+    return []
 
 
 # -- predict

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, RunError
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.store import open_group
+from bigsmic.types import Integers
+from bigsmic.validation import brief
 from bigsmic.warning import warn
 
 KINDS = {"connectivities": "kernel", "distances": "metric"}
@@ -27,8 +30,13 @@ KEY = "bigsmic"
 PCA = "X_pca"
 """Key of the features that are clustered if none is given."""
 NAME = "name"
+EXAMPLES = {"use_rep": PCA, "use_graph": "distances"}
 LOOKED_FOR = 16
 """Rows of the fit that are looked for among cells whose representations differ from it."""
+BLOCK_BYTES = 64 << 20
+"""Size of the part of a representation that is compared with the fit at once, as files may have more than memory."""
+RESERVED = (".", "..", "_index")
+"""Names that AnnData sets, but cannot write to a file, or to one of the kinds of files."""
 
 
 def cluster(
@@ -70,8 +78,8 @@ def cluster(
     ------
     InputError
         Both `use_rep` and `use_graph` are given, there is no such representation or graph, the representation is
-        sparse, `adata` is a view, or has something else under `key_added`, which is no text or has a slash; `key_added`
-        is given with a path; and as in :func:`bigsmic.fit`.
+        sparse, `adata` is a view, or has something else under `key_added`, which is no text or one that files cannot
+        have; `key_added` is given with a path; and as in :func:`bigsmic.fit`.
 
     Warns
     -----
@@ -85,6 +93,9 @@ def cluster(
             f"use_rep: got {use_rep!r} together with use_graph={use_graph!r}, which is clustered instead of features; "
             "leave one of them out"
         )
+    for name, given in (("use_rep", use_rep), ("use_graph", use_graph)):
+        if not (given is None or isinstance(given, str)):
+            raise InputError(f"{name}: got {brief(given)}; give the name of one, such as {name}={EXAMPLES[name]!r}")
     use_rep = PCA if use_rep is None else use_rep
     if isinstance(adata, str | os.PathLike):
         if key_added != KEY:
@@ -100,7 +111,7 @@ def cluster(
         )
     data = _rows(adata, use_rep) if use_graph is None else _graph(adata.obsp, use_graph)
     result = fit(data, c, **_as_graph(use_graph, options))
-    annotate(adata, result, key_added)
+    _set(adata, result, key_added)
     adata.uns[key_added] |= {"use_rep": use_rep} if use_graph is None else {"use_graph": use_graph}
     return result
 
@@ -115,7 +126,8 @@ def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
         ``obs[key_agreement]`` and ``obs[key_noise]`` agreement and noise, if the fit has them; ``obs[key_name]`` the
         names of clusters, if they have some; ``obsm[key_posterior]`` the posterior; ``uns[key]`` the ``n_clusters``,
         ``method``, ``settings`` as JSON, the ``run`` given by ``out=``, and ``valleys``, the evidence for the number of
-        clusters as a sentence. Earlier results are replaced.
+        clusters as a sentence, and ``columns``, the names of these columns of ``obs`` as JSON. Earlier results are
+        replaced; columns of these names from another source are refused.
     result : Result
     key_added : str
 
@@ -123,7 +135,7 @@ def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
     ------
     InputError
         The number of cells differs, their rows are in another order than in the fit, `adata` is a view, or has
-        something else under `key_added`, which is no text or has a slash.
+        something else under `key_added`, which is no text or one that files cannot have.
 
     Warns
     -----
@@ -137,19 +149,30 @@ def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
             f"adata: got {adata.n_obs:,} cells, but the fit has {n:,} rows; give the cells that were fitted"
         )
     _refuse_reordered(adata, result)
-    _forget(adata, key_added)
-    adata.uns[key_added] = _facts(result)
-    if result.settings.undecided:
+    _set(adata, result, key_added)
+
+
+def _set(adata: Any, result: Result, key: str) -> None:
+    """Replace an earlier result. All of the new one is read first, as its run may have gone."""
+    facts = _facts(result)
+    columns, posterior = ({}, None) if result.settings.undecided else _of_cells(result, key)
+    _forget(adata, key)
+    if posterior is None:
+        adata.uns[key] = facts
         _warn_of_open(result)
-    else:
-        _set_labels(adata, result, key_added)
+        return
+    adata.uns[key] = facts | {"columns": json.dumps([*columns])}
+    for name, values in columns.items():
+        adata.obs[name] = values
+    adata.obsm[f"{key}_posterior"] = posterior
 
 
 def _refuse_reordered(adata: Any, result: Result) -> None:
     """Refuse cells of which a representation has the rows of the fit, but at other places.
 
     The rows that the scan of the fit drew are compared. Representations that have none of them say nothing: the fit
-    may be of another one, which the object lacks.
+    may be of another one, which the object lacks. One that has all of them in place is the one of the fit, whatever
+    others have: shuffled or mirrored copies have the same rows elsewhere.
     """
     if result.settings.precomputed:
         return
@@ -158,34 +181,56 @@ def _refuse_reordered(adata: Any, result: Result) -> None:
         numbers, drawn = context.drawn_numbers(), context.drawn_rows()
     except RunError:  # an unpickled result has what predictions need
         return
+    differing = []
     for rep in _representations(adata, (context.n, context.d), drawn.dtype):
-        sought = drawn.astype(rep.dtype, copy=False)
-        moved = np.flatnonzero((rep[numbers] != sought).any(axis=1))
+        sought = drawn.astype(min(rep.dtype, drawn.dtype, key=lambda kind: kind.itemsize), copy=False)
+        moved = _differing(rep, numbers, sought)
         if not len(moved):
             return
-        for i in moved[:LOOKED_FOR]:
-            places = np.flatnonzero((rep == sought[i]).all(axis=1))
-            if len(places):
-                raise InputError(
-                    f"adata: cell {places[0]:,} has the row of cell {numbers[i]:,} of the fit, so the cells are in "
-                    "another order; give them in that of the fit, or fit again"
-                )
+        differing.append((rep, sought, moved[:LOOKED_FOR]))
+    for rep, sought, moved in differing:
+        for lo, rows in _blocks(rep):
+            same = rows.astype(sought.dtype, copy=False)
+            for i in moved:
+                places = np.flatnonzero((same == sought[i]).all(axis=1))
+                if len(places):
+                    raise InputError(
+                        f"adata: cell {lo + places[0]:,} has the row of cell {numbers[i]:,} of the fit, so the cells "
+                        "are in another order; give them in that of the fit, or fit again"
+                    )
 
 
 def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Any]:
-    """Dense representations of this shape; floating-point ones have no more digits than this dtype."""
+    """Dense representations of this shape, and of this dtype or, if it is floating-point, another such one."""
     for rep in (*adata.obsm.values(), adata.X, *adata.layers.values()):
         if getattr(rep, "shape", None) == shape and not _is_sparse(rep):
-            array = np.asarray(rep)
-            if array.dtype == dtype:
+            array = rep if hasattr(rep, "dtype") else np.asarray(rep)  # of a table
+            if array.dtype == dtype or array.dtype.kind == dtype.kind == "f":
                 yield array
-            elif array.dtype.kind == dtype.kind == "f":
-                yield array.astype(min(array.dtype, dtype, key=lambda kind: kind.itemsize), copy=False)
+
+
+def _blocks(rep: Any) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the number of the first row, and the rows, of every block of an array in memory, in a file, or of dask."""
+    n, d = rep.shape
+    step = max(1, BLOCK_BYTES // (d * rep.dtype.itemsize))
+    for lo in range(0, n, step):
+        yield lo, np.asarray(rep[lo : lo + step])
+
+
+def _differing(rep: Any, numbers: Integers, sought: NDArray[Any]) -> Integers:
+    """Places, among ascending row numbers, of rows other than these; floating-point rows have the digits of these."""
+    found = []
+    for lo, rows in _blocks(rep):
+        first, last = np.searchsorted(numbers, (lo, lo + len(rows)))
+        own = rows[numbers[first:last] - lo].astype(sought.dtype, copy=False)
+        found.append(first + np.flatnonzero((own != sought[first:last]).any(axis=1)))
+    return np.concatenate(found)
 
 
 def _columns_there(adata: Any, key: str) -> list[str]:
-    """Existing columns of cells of these names, from an earlier result or another source."""
-    return [name for name in (key, *(f"{key}_{what}" for what in (*ONE_A_CELL, NAME))) if name in adata.obs]
+    """Existing columns of cells of these names, and the name of their index, from an earlier result or elsewhere."""
+    names = (key, *(f"{key}_{what}" for what in (*ONE_A_CELL, NAME)))
+    return [name for name in names if name in adata.obs or name == adata.obs.index.name]
 
 
 def _forget(adata: Any, key: str) -> None:
@@ -196,16 +241,18 @@ def _forget(adata: Any, key: str) -> None:
         del adata.obsm[f"{key}_posterior"]
 
 
-def _set_labels(adata: Any, result: Result, key: str) -> None:
+def _of_cells(result: Result, key: str) -> tuple[dict[str, Any], NDArray[Any]]:
+    """Columns of cells by name, and the posterior."""
     import pandas as pd
 
-    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.posterior.shape[1])])
+    labels, posterior = result.labels, np.asarray(result.posterior)
+    found: dict[str, Any] = {key: pd.Categorical.from_codes(labels, [str(k) for k in range(posterior.shape[1])])}
     if names := result.names:
-        adata.obs[f"{key}_{NAME}"] = pd.Categorical([names.get(k) for k in result.labels.tolist()])
+        found[f"{key}_{NAME}"] = pd.Categorical([names.get(k) for k in labels.tolist()])
     for what in ONE_A_CELL:
         if (values := getattr(result, what, None)) is not None:
-            adata.obs[f"{key}_{what}"] = values
-    adata.obsm[f"{key}_posterior"] = np.asarray(result.posterior)
+            found[f"{key}_{what}"] = values
+    return found, posterior
 
 
 def _facts(result: Result) -> dict[str, Any]:
@@ -277,17 +324,32 @@ def _refuse(adata: Any, key: str) -> None:
     """Refuse objects in which a result cannot be set."""
     if not (hasattr(adata, "obsm") and hasattr(adata, "uns")):
         raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
-    if not isinstance(key, str) or not key or "/" in key:  # anndata writes files with such names that it cannot read
-        raise InputError(f"key_added: got {key!r}, which files of AnnData cannot have; give a text without '/'")
+    # anndata sets such names, and then writes no file, or one that it cannot read
+    if not isinstance(key, str) or not key or "/" in key or "\0" in key or key in RESERVED:
+        raise InputError(
+            f"key_added: got {key!r}, which files of AnnData cannot have; give a text without '/' or a null character, "
+            f"and none of {', '.join(RESERVED)}"
+        )
     if adata.is_view:
         raise InputError("adata: got a view of another AnnData; pass adata.copy()")
-    taken = _columns_there(adata, key)
-    taken += [name for name, place in ((f"{key}_posterior", adata.obsm), (key, adata.uns)) if name in place]
-    facts = adata.uns.get(key)
-    if taken and not (isinstance(facts, Mapping) and {"method", "settings"} <= set(facts)):
+    foreign = _foreign(adata, key)
+    if foreign:
         raise InputError(
-            f"key_added: got {key!r}, but {taken[0]!r} exists and is not from this function; give another key_added="
+            f"key_added: got {key!r}, but {foreign[0]!r} exists and is not from this function; give another key_added="
         )
+
+
+def _foreign(adata: Any, key: str) -> list[str]:
+    """Names that a result would get, and that are of something else than an earlier result."""
+    taken = _columns_there(adata, key)
+    facts = adata.uns.get(key)
+    if not (isinstance(facts, Mapping) and {"method", "settings"} <= set(facts)):
+        return taken + [name for name, place in ((f"{key}_posterior", adata.obsm), (key, adata.uns)) if name in place]
+    if "columns" in facts:
+        own = set(json.loads(facts["columns"]))
+    else:  # without labels, or from a version that noted no columns
+        own = {*taken} - {adata.obs.index.name} if "n_clusters" in facts else set()
+    return [name for name in taken if name not in own]
 
 
 # -- stores

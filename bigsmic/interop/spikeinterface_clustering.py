@@ -34,6 +34,11 @@ UNINSTALLED = (
     "bigsmic runs in an environment of its own: python -m venv DIR && DIR/bin/pip install bigsmic, then "
     "method_kwargs={'command': 'DIR/bin/bigsmic'}"
 )
+OWN_OPTIONS = ("--out", "-o", "--rows")
+"""Options of which the labels would be looked for in vain, or be fewer than peaks."""
+OF_RUN = 5
+"""Exit code of the command if a run is of other rows or settings, or cannot be read."""
+OTHER_RUN = "; the folder has runs of other peaks or parameters, or damaged ones: give another folder="
 OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME")
 """Variables that would make another environment load libraries of this one."""
 
@@ -96,14 +101,21 @@ class BigsmicClustering:
         Returns
         -------
         labels_set : ndarray of int64
+            Empty if there are no peaks; `more` then lacks the features.
         peak_labels : ndarray of int64, shape (n,)
             -1 for none.
         more : dict
             ``svd_model``, ``peaks_svd``, ``peak_svd_sparse_mask``, and ``groups``: for each group of channels, those
             channels and what bigsmic says of the number of clusters.
+
+        Raises
+        ------
+        ValueError
+            A parameter is unknown, or none that the method can take.
+        RuntimeError
+            The command failed; the message has what it said.
         """
-        defaults = cls._default_params
-        params = defaults | dict(params) | {"peaks_svd": defaults["peaks_svd"] | params.get("peaks_svd", {})}
+        params = _checked(params, cls._default_params)
         command, given = _found(params["command"]), params["folder"]
         with nullcontext(given) if given is not None else TemporaryDirectory(prefix="bigsmic-peaks-") as folder:
             return _cluster(recording, peaks, params, job_kwargs or {}, _Runner(command, Path(folder), params))
@@ -119,6 +131,8 @@ def register() -> None:
 def _cluster(
     recording: Any, peaks: NDArray[Any], params: Mapping[str, Any], job_kwargs: Any, runner: "_Runner"
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[str, Any]]:
+    if not len(peaks):
+        return np.empty(0, np.int64), np.empty(0, np.int64), {"groups": []}
     features, mask, model = _features(recording, peaks, params, job_kwargs, runner.folder)
     groups = channel_groups(recording.get_channel_locations(), params["max_channels"])
     labels, facts = np.full(len(peaks), -1, np.int64), []
@@ -158,6 +172,42 @@ def _merged(recording: Any, peaks: Any, labels: Any, params: Mapping[str, Any], 
     templates, mask = get_templates_from_peaks_and_svd(recording, peaks, labels, *times, *svd)[:2]
     ids, array = templates.unit_ids, templates.templates_array
     return merge_peak_labels_from_templates(peaks, labels, ids, array, mask, **params["merge_from_templates"])[0]
+
+
+# -- parameters
+
+
+def _checked(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with defaults; refuses those that would be ignored, or fail after features were extracted."""
+    unknown = sorted(set(given) - set(defaults))
+    if unknown:
+        raise ValueError(f"method_kwargs: got {unknown}; bigsmic has {sorted(defaults)}")
+    params = {**defaults, **given}
+    if not isinstance(params["peaks_svd"], Mapping):
+        raise ValueError(f"peaks_svd: got {params['peaks_svd']!r}; give a dict, such as {{'n_components': 5}}")
+    params["peaks_svd"] = defaults["peaks_svd"] | dict(params["peaks_svd"])
+    if params["peaks_svd"].get("motion_aware"):
+        raise ValueError("peaks_svd: got motion_aware=True, which moves peaks to other channels; correct the recording")
+    for name, least in (("max_channels", 1), ("min_cluster_size", 0), ("seed", 0)):
+        value = params[name]
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise ValueError(f"{name}: got {value!r}; give an integer of at least {least}")
+    for name in ("noise", "verbose"):  # the text "off" would be true
+        if not isinstance(params[name], bool | np.bool_):
+            raise ValueError(f"{name}: got {params[name]!r}; give True or False")
+    merging = params["merge_from_templates"]
+    if not (merging is None or isinstance(merging, Mapping)):
+        raise ValueError(f"merge_from_templates: got {merging!r}; give a dict, or None for no merging")
+    _refuse_options(params["options"])
+    return params
+
+
+def _refuse_options(words: Any) -> None:
+    if isinstance(words, str) or not isinstance(words, Sequence):
+        raise ValueError(f"options: got {words!r}; give a list of words, such as ['--threads', '4']")
+    taken = [str(word) for word in words if str(word).partition("=")[0] in OWN_OPTIONS]
+    if taken:
+        raise ValueError(f"options: got {taken}, which the method gives itself; leave {', '.join(OWN_OPTIONS)} out")
 
 
 # -- arrays
@@ -232,6 +282,8 @@ def without_small(labels: NDArray[np.int64], min_size: int) -> NDArray[np.int64]
 def _found(command: str | Path | Sequence[str]) -> list[str]:
     """The command as a list of words; raises an error with instructions if it is not installed."""
     words = [command] if isinstance(command, str | Path) else list(command)
+    if not words:
+        raise ValueError("command: got no words; give the path of bigsmic, or a list that begins with it")
     path = shutil.which(os.fspath(words[0]))
     if path is None:
         raise FileNotFoundError(f"command: {words[0]!r} does not exist, and is not on PATH; {UNINSTALLED}")
@@ -251,7 +303,7 @@ class _Runner:
     """
 
     def __init__(self, command: list[str], folder: Path, params: Mapping[str, Any]):
-        self.command, self.folder = command, folder
+        self.command, self.folder = command, folder.absolute()  # one that begins with - would be read as an option
         noise = "on" if params["noise"] else "off"
         self._options = [
             "--noise",
@@ -267,7 +319,7 @@ class _Runner:
         """Labels of the rows of a file, -1 for none, and the evidence for the number of clusters."""
         run, out = str(path.with_suffix(".run.zarr")), path.with_suffix(".labels.npy")
         fit = self._run("fit", str(path), "--out", run, *self._options)
-        sentence = (fit.get("valleys") or {}).get("sentence", f"{fit['n_clusters']} clusters.")
+        sentence = (fit.get("valleys") or {}).get("sentence", f"Clusters: {fit['n_clusters'] or 1}.")
         fact = {"n_clusters": fit["n_clusters"] or 1, "sentence": sentence}
         if fit["n_clusters"] is None:  # no valleys: one cluster
             return np.zeros(np.load(path, mmap_mode="r").shape[0], np.int64), fact
@@ -281,6 +333,14 @@ class _Runner:
         command = [*self.command, *words, "--json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}: {done.stderr.strip()}")
-        document: dict[str, Any] = json.loads(done.stdout)
+            other = OTHER_RUN if done.returncode == OF_RUN else ""
+            raise RuntimeError(
+                f"{' '.join(command)} ended with exit code {done.returncode}: {done.stderr.strip()}{other}"
+            )
+        try:
+            document: dict[str, Any] = json.loads(done.stdout)
+        except ValueError:
+            raise RuntimeError(
+                f"{' '.join(command)} printed no JSON: {done.stdout.strip()[:200]!r}; is {command[0]} that of bigsmic?"
+            ) from None
         return document

@@ -9,7 +9,7 @@ from bigsmic.errors import InputError
 from bigsmic.plots.axes import axes_or_new, refuse_other, text_of
 from bigsmic.plots.palette import NONE, palette
 from bigsmic.types import Floats, Integers, Rows
-from bigsmic.validation import check_integer
+from bigsmic.validation import brief, check_integer
 from bigsmic.views.columns import ColumnTable
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def profiles(
     """
     refuse_other(ax)
     d = result.diagnostics["columns"]
+    if names is not None and (isinstance(names, str) or not hasattr(names, "__len__")):
+        raise InputError(f"names: got {brief(names)}; give a list of names, one for each of {d:,} columns")
     if names is not None and len(names) != d:
         raise InputError(f"names: got {len(names):,} names for {d:,} columns; give one for each column")
     if columns_per_channel is not None:
@@ -92,7 +94,10 @@ def _clusters(result: Any, clusters: Sequence[int] | None) -> Integers:
     sizes = result.sizes
     if clusters is None:
         return np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLUSTERS])
-    found = np.asarray(clusters)
+    try:
+        found = np.asarray(clusters)
+    except ValueError:  # lists of several lengths
+        found = np.empty(0)
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or not np.isin(found, range(len(sizes))).all():
         raise InputError(f"clusters: got {clusters!r}; give some of 0 to {len(sizes) - 1}")
     return np.unique(found)

@@ -84,7 +84,10 @@ def _edges(at: Any, n_bins: int) -> Any:
     if at.dtype.kind == "f":
         return np.linspace(low, high if high > low else low + 1, n_bins + 1)
     is_date = at.dtype.kind == "M"
-    start, units = (low, int((high - low).astype(np.int64))) if is_date else (int(low), int(high) - int(low))
+    units = int(high.astype(np.int64)) - int(low.astype(np.int64)) if is_date else int(high) - int(low)
+    if is_date and units > np.iinfo(np.int64).max:  # as of 300 years in nanoseconds, between dates that mean "never"
+        return _edges(at.astype("M8[s]"), n_bins)
+    start = low if is_date else int(low)
     if units < n_bins:  # otherwise some bins would lie between two units, where no row can be
         return start + np.arange(units + 2)
     steps = np.linspace(0, units, n_bins + 1)

@@ -72,7 +72,11 @@ class Details:
 
 
 def _checked_names(names: Any, d: int) -> tuple[str, ...]:
-    if isinstance(names, str) or np.ndim(names) != 1:
+    try:
+        is_list = not isinstance(names, str) and np.ndim(names) == 1
+    except ValueError:  # lists of several lengths
+        is_list = False
+    if not is_list:
         raise InputError(f"column_names: got {names!r}; give a list of names, one for each column")
     if len(names) != d:
         raise InputError(f"column_names: got {len(names):,} names for {d:,} columns; give one for each column")

@@ -280,7 +280,8 @@ class Settings(MethodSettings):
             return self.by_valleys(summary["valleys"]["columns"])
         if not self.undecided:
             return self
-        settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
+        columns = summary.get("valleys", {}).get("columns", summary.get("columns_read", 0))
+        settings = replace(self, columns_read=columns)
         found = summary.get("n_clusters")
         return settings.decided(found, summary["disputed"]) if found else settings
 

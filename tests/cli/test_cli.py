@@ -357,6 +357,23 @@ def test_where_nothing_is_parted_the_next_command_is_said_and_works(tmp_path):
     assert failure(*command) == (5, "RunError")
 
 
+def test_a_fit_of_few_rows_without_a_number_says_what_to_do(tmp_path):
+    archive, run = (
+        write_rows(tmp_path / "few.zarr", np.random.default_rng(2).normal(size=(5, 3))),
+        tmp_path / "run.zarr",
+    )
+    page = bigsmic_cli("fit", archive, "--out", run, "--threads", 1)
+    assert page.exit_code == 0, page.output
+    assert "fit again with a number of clusters: bigsmic fit .. -c C --out OTHER_RUN" in page.stdout
+    assert "bigsmic cut" not in page.stdout
+    document = json.loads(bigsmic_cli("fit", archive, "--out", run, "--threads", 1, "--json").stdout)
+    assert (document["n_clusters"], document["numbers"]) == (None, [])
+    assert bigsmic_cli("report", run, "-o", tmp_path / "report.html").exit_code == 0
+    text = (tmp_path / "report.html").read_text()
+    assert "Fit again with a number of clusters." in text
+    assert "bigsmic cut" not in text
+
+
 def test_a_fit_without_trees_cannot_be_cut(fitted, tmp_path):
     run = tmp_path / "run.zarr"
     assert bigsmic_cli("fit", fitted[0], "-c", 3, "--method", "mspc", "--out", run).exit_code == 0

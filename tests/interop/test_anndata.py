@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 import warnings
 
 import anndata
@@ -15,7 +16,7 @@ from sklearn.neighbors import kneighbors_graph
 from small_fits import BRIEF
 
 import bigsmic
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import BigsmicWarning, InputError, RunError
 from bigsmic.interop.anndata import annotate, cluster
 
 
@@ -228,6 +229,9 @@ def test_places_that_are_no_store(tmp_path):
             ({"key_added": key}, f"key_added: got {key!r}, which files of AnnData cannot have; give a text without '/'")
             for key in (None, 3, "", "my/cells")
         ),
+        *(({"key_added": key}, "null character, and none of ., .., _index$") for key in ("a\0b", ".", "..", "_index")),
+        ({"use_rep": ["X_pca"]}, r"use_rep: got \['X_pca'\]; give the name of one, such as use_rep='X_pca'"),
+        ({"use_graph": {}}, "use_graph: got {}; give the name of one, such as use_graph='distances'"),
         ({"method": "nosuch"}, "nosuch"),
     ],
 )
@@ -277,6 +281,45 @@ def test_what_another_tool_has_written_is_left_alone(cells, place):
         cluster(cells, 3, key_added="leiden", method="mspc")
 
 
+def test_columns_that_the_caller_made_of_a_result_are_left_alone(cells, tmp_path):
+    """Names of cell types are often set beside the clusters, where a second fit would have replaced them."""
+    cluster(cells, 3, method="mspc")
+    cells.obs["bigsmic_name"] = cells.obs["bigsmic"].map({"0": "T cell", "1": "B cell", "2": "monocyte"})
+    for found in (cells, anndata.read_h5ad(written(cells, tmp_path / "cells.h5ad"))):
+        before = found.obs.copy()
+        with pytest.raises(InputError, match="but 'bigsmic_name' exists and is not from this function; give another"):
+            cluster(found, 2, method="mspc")
+        pd.testing.assert_frame_equal(found.obs, before)
+    del cells.obs["bigsmic_name"]
+    assert cluster(cells, 2, method="mspc").n_clusters == cells.uns["bigsmic"]["n_clusters"] == 2
+
+
+def test_results_of_versions_that_noted_no_columns_are_replaced(cells):
+    cluster(cells, 3, noise=True, **BRIEF)
+    assert json.loads(cells.uns["bigsmic"].pop("columns")) == ["bigsmic", "bigsmic_agreement", "bigsmic_noise"]
+    cluster(cells, 2, method="mspc")
+    assert [name for name in cells.obs if name.startswith("bigsmic")] == ["bigsmic"]
+
+
+def test_a_result_does_not_get_the_name_of_the_index(cells):
+    """AnnData writes no file of such cells."""
+    cells.obs.index.name = "bigsmic"
+    with pytest.raises(InputError, match="but 'bigsmic' exists and is not from this function"):
+        cluster(cells, 3, method="mspc")
+
+
+def test_a_result_whose_run_has_gone_leaves_the_one_before(cells, tmp_path):
+    gone = bigsmic.fit(cells.obsm["X_pca"], 2, method="mspc", out=tmp_path / "run.zarr")
+    cluster(cells, 3, method="mspc")
+    before = cells.copy()
+    shutil.rmtree(tmp_path / "run.zarr")
+    with pytest.raises(RunError, match="no longer exists"):
+        annotate(cells, gone)
+    pd.testing.assert_frame_equal(cells.obs, before.obs)
+    assert cells.uns["bigsmic"] == before.uns["bigsmic"]
+    assert "bigsmic_posterior" in cells.obsm
+
+
 def test_cells_in_another_order_are_refused(cells, tmp_path):
     result = cluster(cells, 3, out=tmp_path / "run.zarr", **BRIEF)
     moved = cells[np.r_[0:100, 101, 100, 102:300]].copy()
@@ -288,6 +331,38 @@ def test_cells_in_another_order_are_refused(cells, tmp_path):
     annotate(moved, result, "again")
     annotate(cells, pickle.loads(pickle.dumps(bigsmic.fit(cells.obsm["X_pca"], 3, **BRIEF))), "again")
     assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])
+
+
+def test_other_representations_may_have_the_same_rows_elsewhere(cells, rows):
+    """Such as shuffled rows that a null hypothesis is tested on, and coordinates on a grid that were mirrored."""
+    cells.obsm = {"shuffled": rows[::-1].copy(), "X_pca": rows}
+    result = cluster(cells, 3, method="mspc")
+    assert np.array_equal(cells.obs["bigsmic"].cat.codes, result.labels)
+    annotate(cells, result, "again")
+    assert np.array_equal(cells.obs["again"], cells.obs["bigsmic"])
+    with pytest.raises(InputError, match="so the cells are in another order"):
+        annotate(cells[np.r_[1, 0, 2:300]].copy(), result, "moved")
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_order_is_compared_block_by_block(rows, tmp_path, monkeypatch, order):
+    """What is backed by a file may have more than memory."""
+    result = bigsmic.fit(rows, 3, method="mspc")
+    anndata.AnnData(rows[::order].copy()).write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    read, lengths = h5py.Dataset.__array__, []
+    monkeypatch.setattr(
+        h5py.Dataset, "__array__", lambda data, *args, **more: lengths.append(len(data)) or read(data, *args, **more)
+    )
+    monkeypatch.setattr("bigsmic.interop.anndata.BLOCK_BYTES", 64 * rows.itemsize * rows.shape[1])
+    if order == 1:
+        annotate(backed, result)
+        assert np.array_equal(backed.obs["bigsmic"].cat.codes, result.labels)
+    else:
+        with pytest.raises(InputError, match=r"has the row of cell .*, so the cells are in another order"):
+            annotate(backed, result)
+    assert lengths == []
+    backed.file.close()
 
 
 @pytest.mark.parametrize("fitted", ["f4", "f8"])

@@ -66,6 +66,46 @@ def runner(folder, **given):
     return clustering._Runner(clustering._found(COMMAND), folder, params(options=["--threads", "1"], **given))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"min_cluster_sise": 5}, r"method_kwargs: got \['min_cluster_sise'\]; bigsmic has \['command', "),
+        ({"options": "--threads 1"}, r"options: got '--threads 1'; give a list of words"),
+        ({"options": ["--rows", ":50"]}, r"options: got \['--rows'\], which the method gives itself"),
+        ({"options": ["--out=x.zarr"]}, r"options: got \['--out=x.zarr'\], which the method gives itself"),
+        ({"max_channels": 0}, "max_channels: got 0; give an integer of at least 1"),
+        ({"min_cluster_size": "few"}, "min_cluster_size: got 'few'; give an integer of at least 0"),
+        ({"seed": None}, "seed: got None; give an integer"),
+        ({"noise": "off"}, "noise: got 'off'; give True or False"),
+        ({"peaks_svd": None}, "peaks_svd: got None; give a dict"),
+        ({"peaks_svd": {"motion_aware": True}}, "motion_aware=True, which moves peaks"),
+        ({"merge_from_templates": False}, "merge_from_templates: got False; give a dict, or None"),
+        ({"command": []}, "command: got no words"),
+    ],
+)
+def test_parameters_are_refused_before_features_are_extracted(monkeypatch, given, message):
+    monkeypatch.setattr(clustering, "_features", None)
+    with pytest.raises(ValueError, match=message):
+        clustering.BigsmicClustering.main_function(None, np.zeros(9), params(**given))
+
+
+def test_no_peaks_have_no_clusters(monkeypatch):
+    monkeypatch.setattr(clustering, "_features", None)
+    found, labels, more = clustering.BigsmicClustering.main_function(None, np.zeros(0), params())
+    assert (found.tolist(), labels.tolist(), more["groups"]) == ([], [], [])
+    assert labels.dtype == np.int64
+
+
+def test_a_command_that_is_another_program_is_named(tmp_path):
+    with pytest.raises(RuntimeError, match=r"printed no JSON: 'fit .*is .*echo that of bigsmic\?"):
+        clustering._Runner(clustering._found("echo"), tmp_path, params())._run("fit", "X.npy")
+
+
+def test_paths_are_never_taken_for_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert clustering._Runner([], Path("-peaks"), params()).folder == tmp_path / "-peaks"
+
+
 @pytest.fixture
 def clouds(tmp_path):
     """Three clouds of two hundred rows in a file, and which is whose."""
@@ -90,6 +130,28 @@ def test_peaks_that_nothing_parts_are_one_cluster(tmp_path):
     np.save(tmp_path / "X.npy", np.random.default_rng(2).normal(size=(300, 3)).astype("f4"))
     labels, fact = runner(tmp_path).labels(tmp_path / "X.npy")
     assert (labels.tolist(), fact["n_clusters"]) == ([0] * 300, 1)
+
+
+@pytest.mark.end_to_end
+def test_two_peaks_are_one_cluster(tmp_path):
+    np.save(tmp_path / "X.npy", np.random.default_rng(2).normal(size=(2, 3)).astype("f4"))
+    labels, fact = runner(tmp_path).labels(tmp_path / "X.npy")
+    assert (labels.tolist(), fact) == ([0, 0], {"n_clusters": 1, "sentence": "Clusters: 1."})
+
+
+@pytest.mark.end_to_end
+def test_a_folder_of_other_peaks_says_to_give_another(clouds):
+    path, _ = clouds
+    found, _ = runner(path.parent).labels(path)
+    rows = np.load(path)
+    np.save(path, rows[::2])
+    with pytest.raises(
+        RuntimeError, match=r"the folder has runs of other peaks or parameters, .* give another folder="
+    ):
+        runner(path.parent).labels(path)
+    np.save(path, rows)
+    again, _ = runner(path.parent).labels(path)
+    assert np.array_equal(again, found)
 
 
 @pytest.mark.end_to_end

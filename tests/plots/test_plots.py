@@ -321,6 +321,16 @@ def test_shares_over_time_are_those_of_the_rows():
     assert np.isnan(shares_over(np.array([0, 0, 9]), np.zeros(3, int), 1, 3)[1][0, 1])
 
 
+def test_dates_may_be_further_apart_than_their_unit_can_count():
+    """Dates that mean "never" often are the first or last of nanoseconds."""
+    times = np.repeat(np.array(["1700-01-01", "2200-01-01"], "M8[ns]"), 4)
+    edges, shares = shares_over(times, np.repeat([0, 1], 4), 2, 5)
+    assert (np.diff(edges).astype(np.int64) > 0).all()
+    assert edges[0] <= times[0]
+    assert (shares[0, 0], shares[1, -1]) == (1, 1)
+    assert np.isnan(shares[:, 1:-1]).all()
+
+
 @pytest.mark.parametrize("unit", ["M8[D]", "M8[h]", "int64", "uint8"])
 def test_times_in_whole_units_have_no_stretches_between_two(unit):
     """Thirty days, in a hundred stretches: a stretch is a day, and none is without rows."""
@@ -439,6 +449,9 @@ def test_of_an_archive_the_rows_that_were_fitted_are_read(rows):
         ({"names": ["a"]}, "names: got 1 names for 5 columns"),
         ({"clusters": [4]}, "clusters: got .* give some of 0 to 3"),
         ({"clusters": []}, "clusters: got .* give some of 0 to 3"),
+        ({"clusters": [[1], [2, 3]]}, "clusters: got .* give some of 0 to 3"),
+        ({"names": 5}, "names: got 5; give a list of names, one for each of 5 columns"),
+        ({"names": "abcde"}, "names: got 'abcde'; give a list of names, one for each of 5 columns"),
         ({"columns_per_channel": 0}, "columns_per_channel: got 0; use at least 1"),
     ],
 )

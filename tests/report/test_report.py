@@ -459,6 +459,9 @@ def test_another_archive_is_refused(results, archive, blobs, tmp_path):
 
 def test_names_are_one_for_each_column(results, archive, tmp_path):
     place = tmp_path / "report.html"
+    for names in ([["a"], ["b", "c"]], [["a"] * 5], "abcde"):
+        with pytest.raises(InputError, match=r"column_names: got .*; give a list of names, one for each column"):
+            results("smic").report(place, archive=archive, column_names=names)
     with pytest.raises(InputError, match="got 2 names for 5 columns; give one for each column"):
         results("smic").report(place, archive=archive, column_names=["a", "b"])
     with pytest.raises(InputError, match="column_names: got 'abcde'; give a list of names"):

@@ -196,7 +196,9 @@ def summary(job: Job) -> dict[str, Any]:
     job = wider_columns.resumed(job)
     settings, shown = job.context.settings, shown_number.counted(job.run)
     if not (settings.undecided and shown):
-        return smic_summary(job)
+        # of few distinct rows valleys are not tested, but the number of columns is theirs all the same
+        read = {"columns_read": settings.columns_read} if settings.undecided and settings.columns_read else {}
+        return smic_summary(job) | read
     found = _with_number(settings, job.run, shown)
     return smic_summary(job.under(found)) | {"n_clusters": shown, "disputed": found.disputed}
 

@@ -10,7 +10,7 @@ from bigsmic.errors import AbsentResultError
 from bigsmic.methods.smic import evidence, tree_cuts, views
 from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.methods.smic.views import Embedding
-from bigsmic.result import Result
+from bigsmic.result import HINT, Result
 from bigsmic.settings.smic import REPORTED_ROWS
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
@@ -19,6 +19,7 @@ from bigsmic.views.layout import Neighborhoods
 
 MOSTLY = 0.9
 """Share of its rows from which on a cluster is named as noise."""
+TREELESS = "has no labelings that can be cut, as of few rows: fit again with a number"
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +152,7 @@ class LabelingsResult(Result):
     def _open_reason(self) -> str:
         if self.valleys is None:
             return super()._open_reason()
-        return f"found no valleys that would tell it; valleys.best, {self.valleys.best},"
+        return f"found no valleys that would tell it; valleys.best, {self.valleys.best}, {HINT}"
 
     def _choice_lines(self) -> list[str]:
         lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
@@ -213,6 +214,16 @@ class SMICResult(LabelingsResult):
         if of_noise:
             line += f", with nearly all rows of cluster{'s' * (len(of_noise) > 1)} {', '.join(of_noise)}"
         return [*super()._choice_lines(), line]
+
+    def _open_line(self) -> str:
+        if self.valleys or tree_cuts.has_trees(self._context):
+            return super()._open_line()
+        return f"The fit was given no number of clusters and {TREELESS}."
+
+    def _open_reason(self) -> str:
+        if self.valleys or tree_cuts.has_trees(self._context):
+            return super()._open_reason()
+        return TREELESS
 
     @cached_property
     def noise(self) -> NDArray[np.float32]:
@@ -279,6 +290,11 @@ class SMICResult(LabelingsResult):
 
         It is only a hint: on data with known classes its peak was as often wrong as right. Local moving is left out,
         and rows are sampled.
+
+        Raises
+        ------
+        AbsentResultError
+            The fit has no labelings that can be cut, as of few rows.
         """
         import pandas as pd
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic import registry
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.errors import InputError
+from bigsmic.errors import AbsentResultError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
@@ -18,7 +18,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.options import RunOptions
-from bigsmic.stages.labeling_specs import cut_specs
+from bigsmic.stages.labeling_specs import LabelingSpec, cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import Overlay, Run, remove_tree
 from bigsmic.validation import check_integer
@@ -26,12 +26,22 @@ from bigsmic.validation import check_integer
 SAMPLE_ROWS = 20_000
 
 
+def _merged_specs(context: Context) -> list[LabelingSpec]:
+    """Labelings that have a tree."""
+    specs = cut_specs(context.settings.as_requested, context.n)
+    return [spec for spec in specs if spec.assignment == "merge"]
+
+
+def has_trees(context: Context) -> bool:
+    """Whether an open fit has labelings to cut; few rows do not allow more columns than clusters."""
+    return bool(_merged_specs(context))
+
+
 def _merged(context: Context) -> list[Reader]:
     """Readers of the labelings that have a tree."""
-    specs = cut_specs(context.settings.as_requested, context.n)
-    readers = [Reader(context, spec) for spec in specs if spec.assignment == "merge"]
+    readers = [Reader(context, spec) for spec in _merged_specs(context)]
     if not readers:
-        raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
+        raise AbsentResultError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
     return readers
 
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from bigsmic import plots
+from bigsmic.errors import AbsentResultError
 from bigsmic.report.document import WIDTH, Command, Figure, Paragraph, Part, Section, Table
 from bigsmic.report.subject import Subject
 
@@ -34,9 +35,14 @@ def section(subject: Subject) -> Section | None:
         rows = [[record[name] for name in shown] for record in records]
         said = [MEANINGS[name] for name in shown if name in MEANINGS]
         parts.append(Table(columns, rows, "".join(f"{text[0].upper()}{text[1:]}. " for text in said)))
-    if subject.result.settings.undecided:
+    if subject.result.settings.undecided and can_be_cut(subject):
         parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command())]
     return Section("number", "How many clusters", parts) if parts else None
+
+
+def can_be_cut(subject: Subject) -> bool:
+    """Whether a fit that left the number open has labelings for one; those of few rows have none."""
+    return subject.valleys is not None or bool(_records(subject.result))
 
 
 def _figure(subject: Subject) -> Figure:
@@ -54,7 +60,10 @@ def _records(result: Any) -> list[dict[str, Any]]:
     elif (valleys := getattr(result, "valleys", None)) is not None:
         table = valleys.curve
     elif result.settings.undecided:
-        table = result.stability.to_frame().reset_index()
+        try:
+            table = result.stability.to_frame().reset_index()
+        except AbsentResultError:  # as of few rows, which have no labelings to cut
+            return []
     else:
         return []
     found: list[dict[str, Any]] = table.to_dict("records")
