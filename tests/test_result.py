@@ -261,7 +261,7 @@ def test_an_open_fit_of_few_distinct_rows_can_be_cut(tmp_path, n_distinct, opene
 
 def test_an_open_fit_of_few_rows_says_to_fit_again():
     result = bigsmic.fit(np.random.default_rng(0).normal(size=(5, 3)), n_threads=1)
-    assert "has no labelings that can be cut, as of few rows: fit again with a number" in repr(result)
+    assert "has no labelings to cut, as it has few rows: fit again with a number" in repr(result)
     with pytest.raises(AbsentResultError, match="no over-segmented labeling"):
         _ = result.stability
     with pytest.raises(InputError, match="labels: the fit was given no number of clusters and has no labelings that"):

@@ -118,7 +118,7 @@ def _numbers_of_clusters(result: Any) -> Any:
         return result.curve.reset_index().to_dict("records")
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
-    with suppress(AbsentResultError):  # as of few rows, which have no labelings to cut
+    with suppress(AbsentResultError):  # few rows have no labelings to cut
         return result.stability.to_frame().reset_index().to_dict("records")
     return []
 

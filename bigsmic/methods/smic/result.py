@@ -19,7 +19,7 @@ from bigsmic.views.layout import Neighborhoods
 
 MOSTLY = 0.9
 """Share of its rows from which on a cluster is named as noise."""
-TREELESS = "has no labelings that can be cut, as of few rows: fit again with a number"
+TREELESS = "has no labelings to cut, as it has few rows: fit again with a number"
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -294,7 +294,7 @@ class SMICResult(LabelingsResult):
         Raises
         ------
         AbsentResultError
-            The fit has no labelings that can be cut, as of few rows.
+            The fit has no labelings to cut, as it has few rows.
         """
         import pandas as pd
 

@@ -62,7 +62,7 @@ def _records(result: Any) -> list[dict[str, Any]]:
     elif result.settings.undecided:
         try:
             table = result.stability.to_frame().reset_index()
-        except AbsentResultError:  # as of few rows, which have no labelings to cut
+        except AbsentResultError:  # few rows have no labelings to cut
             return []
     else:
         return []
