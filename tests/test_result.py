@@ -264,7 +264,7 @@ def test_an_open_fit_of_few_rows_says_to_fit_again():
     assert "has no labelings to cut, as it has few rows: fit again with a number" in repr(result)
     with pytest.raises(AbsentResultError, match="no over-segmented labeling"):
         _ = result.stability
-    with pytest.raises(InputError, match="labels: the fit was given no number of clusters and has no labelings that"):
+    with pytest.raises(InputError, match="labels: the fit was given no number of clusters and has no labelings to cut"):
         _ = result.labels
 
 
