@@ -25,7 +25,7 @@ from bigsmic.views.clusters import ClusterViews
 from bigsmic.views.passes import AllLabels
 from bigsmic.weight_functions import refuse_other
 
-HINT = "is a hint, cut(c) gives the result for c clusters"
+IS_A_HINT = "is a hint, cut(c) gives the result for c clusters"
 
 
 class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
@@ -277,7 +277,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     def _open_reason(self) -> str:
         """Why there is no number of clusters, and what to do: the attribute with evidence for one, mostly."""
-        return f"chose none; {self._hint} {HINT}"
+        return f"chose none; {self._hint} {IS_A_HINT}"
 
     def _array(self, name: str) -> Any:
         self._refuse_undecided(name)

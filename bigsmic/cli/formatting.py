@@ -2,14 +2,13 @@
 
 import shlex
 import shutil
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import AbsentResultError, PlanError
+from bigsmic.errors import PlanError
 from bigsmic.store import absolute, is_local
 from bigsmic.tables import bytes_text, folded, tables
 from bigsmic.types import Integers
@@ -80,8 +79,7 @@ def fit_page(result: Any, labelings: bool = False) -> Any:
     """
     evidence = _numbers_of_clusters(result) if result.settings.undecided else []
     numbers = [*tables(evidence), ""] if evidence else []
-    steps = _next_steps(result) if evidence or not result.settings.undecided else [AGAIN]
-    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *steps]
+    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
 
 
 def _labelings(result: Any, shown: Any) -> Any:
@@ -101,7 +99,7 @@ def _next_steps(result: Any) -> Any:
     run = shlex.quote(result.location)
     cut = [f"  bigsmic cut {run} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
     if result.settings.undecided:
-        return ["For labels, without another fit:", *cut]
+        return ["For labels, without another fit:", *cut] if result._can_be_cut else [AGAIN]
     steps = ["Next:", f"  bigsmic report {run} -o report.html", f"  bigsmic export {run} labels.csv"]
     return steps if result.settings.number_given else [*steps, *cut]
 
@@ -118,9 +116,7 @@ def _numbers_of_clusters(result: Any) -> Any:
         return result.curve.reset_index().to_dict("records")
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
-    with suppress(AbsentResultError):  # few rows have no labelings to cut
-        return result.stability.to_frame().reset_index().to_dict("records")
-    return []
+    return result.stability.to_frame().reset_index().to_dict("records") if result._can_be_cut else []
 
 
 # -- predict

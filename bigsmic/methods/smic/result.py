@@ -10,7 +10,7 @@ from bigsmic.errors import AbsentResultError
 from bigsmic.methods.smic import evidence, tree_cuts, views
 from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.methods.smic.views import Embedding
-from bigsmic.result import HINT, Result
+from bigsmic.result import IS_A_HINT, Result
 from bigsmic.settings.smic import REPORTED_ROWS
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
@@ -149,10 +149,15 @@ class LabelingsResult(Result):
     def _open_line(self) -> str:
         return self.valleys.sentence if self.valleys else super()._open_line()
 
+    @property
+    def _can_be_cut(self) -> bool:
+        """Whether a fit that left the number of clusters open has labelings for one."""
+        return True
+
     def _open_reason(self) -> str:
         if self.valleys is None:
             return super()._open_reason()
-        return f"found no valleys that would tell it; valleys.best, {self.valleys.best}, {HINT}"
+        return f"found no valleys that would tell it; valleys.best, {self.valleys.best}, {IS_A_HINT}"
 
     def _choice_lines(self) -> list[str]:
         lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
@@ -215,15 +220,15 @@ class SMICResult(LabelingsResult):
             line += f", with nearly all rows of cluster{'s' * (len(of_noise) > 1)} {', '.join(of_noise)}"
         return [*super()._choice_lines(), line]
 
+    @property
+    def _can_be_cut(self) -> bool:
+        return self.valleys is not None or tree_cuts.has_trees(self._context)
+
     def _open_line(self) -> str:
-        if self.valleys or tree_cuts.has_trees(self._context):
-            return super()._open_line()
-        return f"The fit was given no number of clusters and {TREELESS}."
+        return super()._open_line() if self._can_be_cut else f"The fit was given no number of clusters and {TREELESS}."
 
     def _open_reason(self) -> str:
-        if self.valleys or tree_cuts.has_trees(self._context):
-            return super()._open_reason()
-        return TREELESS
+        return super()._open_reason() if self._can_be_cut else TREELESS
 
     @cached_property
     def noise(self) -> NDArray[np.float32]:

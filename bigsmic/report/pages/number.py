@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from bigsmic import plots
-from bigsmic.errors import AbsentResultError
 from bigsmic.report.document import WIDTH, Command, Figure, Paragraph, Part, Section, Table
 from bigsmic.report.subject import Subject
 
@@ -35,14 +34,9 @@ def section(subject: Subject) -> Section | None:
         rows = [[record[name] for name in shown] for record in records]
         said = [MEANINGS[name] for name in shown if name in MEANINGS]
         parts.append(Table(columns, rows, "".join(f"{text[0].upper()}{text[1:]}. " for text in said)))
-    if subject.result.settings.undecided and can_be_cut(subject):
+    if subject.result.settings.undecided and subject.result._can_be_cut:
         parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command())]
     return Section("number", "How many clusters", parts) if parts else None
-
-
-def can_be_cut(subject: Subject) -> bool:
-    """Whether a fit that left the number open has labelings for one; those of few rows have none."""
-    return subject.valleys is not None or bool(_records(subject.result))
 
 
 def _figure(subject: Subject) -> Figure:
@@ -59,11 +53,8 @@ def _records(result: Any) -> list[dict[str, Any]]:
         table = result.curve.reset_index()
     elif (valleys := getattr(result, "valleys", None)) is not None:
         table = valleys.curve
-    elif result.settings.undecided:
-        try:
-            table = result.stability.to_frame().reset_index()
-        except AbsentResultError:  # few rows have no labelings to cut
-            return []
+    elif result.settings.undecided and result._can_be_cut:
+        table = result.stability.to_frame().reset_index()
     else:
         return []
     found: list[dict[str, Any]] = table.to_dict("records")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from bigsmic.report.document import Command, Finding, Part, Section
-from bigsmic.report.pages import number
 from bigsmic.report.subject import Subject
 from bigsmic.report.tally import FEW_AGREE, UNSURE
 from bigsmic.report.words import count, listed, percent
@@ -62,7 +61,7 @@ def _all_well(subject: Subject) -> str:
 
 def _undecided(subject: Subject) -> Iterator[Part]:
     why = subject.valleys.sentence if subject.valleys is not None else "The fit was given no number of clusters."
-    if not number.can_be_cut(subject):
+    if not subject.result._can_be_cut:
         yield Finding("warning", f"There are no labels. {why}", "Fit again with a number of clusters.")
         return
     yield Finding("warning", f"There are no labels. {why}", "See how many clusters below; no other fit is needed:")
