@@ -125,7 +125,8 @@ def test_what_is_no_affinity_is_refused(matrix, message):
 
 def test_distances_whose_squares_overflow_are_refused(distances):
     far = distances * 2.0**100
-    with pytest.raises(InputError, match=r"the largest distance is \d.*e\+30, .* at most those of 1.84e\+19; divide"):
+    message = r"the largest distance is \d\.\d+e\+30, .* at most those of 1.84e\+19; divide all"
+    with pytest.raises(InputError, match=message):
         bigsmic.fit(far, 4, **DISTANCE)
     near = bigsmic.fit(far * 2.0**-38, 4, **DISTANCE)  # by powers of two: the affinities have the same bits
     np.testing.assert_array_equal(near.posterior, bigsmic.fit(distances, 4, **DISTANCE).posterior)
