@@ -23,7 +23,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.metrics import adjusted_rand_score
 
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.numerics.eigen.block_vectors import KernelProduct, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.basis import MemoryBasis
+from bigsmic.numerics.eigen.block_vectors import KernelProduct, RowSpace
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph.affinity import KernelBlock

@@ -248,16 +248,23 @@ def test_the_memory_limit_does_not_matter(tmp_path):
     small = bigsmic.fit(X, 12, memory_limit=f"{least}MiB", out=tmp_path / "run", progress=look, **options)
     large = bigsmic.fit(X, 12, memory_limit="4GiB", **options)
     assert files
+    assert not any(path.exists() for path in files)
     assert_identical(small, large)
 
 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("options", [{"assignment": "auto"}, {"selection": "lsmi"}, {"preset": "paper", "t": (3, 5)}])
-def test_nor_does_what_lies_on_disk(blobs, options, monkeypatch):
-    plain = fit(blobs[0], 4, **options)
+def test_nor_does_what_lies_on_disk(blobs, options, monkeypatch, tmp_path):
+    plain, files = fit(blobs[0], 4, **options), []
     keep_on_disk(monkeypatch)
-    found = fit(blobs[0], 4, n_threads=2, **options)
+
+    def look(stage, done, total):
+        files.extend((tmp_path / "run" / ".scratch").glob("*/*.f"))
+
+    found = fit(blobs[0], 4, n_threads=2, out=tmp_path / "run", progress=look, **options)
     assert_identical(found, plain)
+    assert {path.parent.name.split(".")[0] for path in files} == {"basis", "spare"}
+    assert not any(path.exists() for path in files)
 
 
 @pytest.mark.usefixtures("many_blocks")

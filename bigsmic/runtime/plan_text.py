@@ -43,7 +43,8 @@ def _row(stage: Any) -> dict[str, Any]:
 
 def _eigen(plan: Any) -> str:
     held = f" but for {bytes_text(plan.basis_bytes)}" if plan.basis_bytes else ""
-    return f"eigen   basis {PLACES[plan.basis_in_memory]}{held}, kernel {PLACES[plan.kernel_in_memory]}"
+    others = "" if plan.vectors_in_memory else ", half of the other vectors on disk"
+    return f"eigen   basis {PLACES[plan.basis_in_memory]}{held}, kernel {PLACES[plan.kernel_in_memory]}{others}"
 
 
 def _time(duration: Any) -> str:

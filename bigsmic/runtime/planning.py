@@ -129,6 +129,8 @@ class Plan:
         LSMI widths per pass.
     basis_in_memory, kernel_in_memory : bool
         Whether the eigensolver keeps its basis, and the matrix, in memory.
+    vectors_in_memory : bool
+        Whether it keeps all vectors between two products in memory, or only those that are multiplied.
     basis_bytes : int
         Bytes of a basis on disk that stay in memory: its first blocks.
     checkpoints : bool
@@ -150,6 +152,7 @@ class Plan:
     n_gammas: int = 1
     basis_in_memory: bool = True
     kernel_in_memory: bool = True
+    vectors_in_memory: bool = True
     basis_bytes: int = 0
     checkpoints: bool = True
     decoded: str = ""
@@ -220,6 +223,7 @@ def joined(plans: Sequence[Plan], repeated: Collection[str], n_threads: int) -> 
         n_gammas=min(plan.n_gammas for plan in plans),
         basis_in_memory=all(plan.basis_in_memory for plan in plans),
         kernel_in_memory=all(plan.kernel_in_memory for plan in plans),
+        vectors_in_memory=all(plan.vectors_in_memory for plan in plans),
         basis_bytes=min(plan.basis_bytes for plan in plans),
     )
 

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from bigsmic.numerics.eigen import eigenvalue_counts
-from bigsmic.numerics.eigen.eigenvalue_counts import SignVectors
+from bigsmic.numerics.eigen.eigenvalue_counts import N_VECTORS, SignVectors
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Plan
 from bigsmic.stages import eigenvectors, kernel_matrix
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.store import Run
@@ -50,12 +51,14 @@ def may_have_parts(context: Context, n_parts: int) -> bool:
 def _count(job: Job, block: int, eigenproblem: Eigenproblem) -> None:
     kernel_matrix.prepare(job, eigenproblem)
     kernel_matrix.normalise(job, eigenproblem)
-    make = partial(_sign_vectors, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
+    make = partial(_sign_vectors, eigenproblem=eigenproblem, plan=job.plan)
     traces = job.run_actors(EIGENVALUE_COUNTS, make, lambda group: eigenvalue_counts.traces(group, job.context.n))
     counts = eigenvalue_counts.counts(traces, ANGLES)
     job.run.write(EIGENVALUE_COUNTS, block, {"angles": ANGLES, "counts": counts})
 
 
-def _sign_vectors(context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> Any:
-    load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory)
-    return SignVectors(shard, eigenvectors.product_of(context, shard, eigenproblem, load), context.settings.seed)
+def _sign_vectors(context: Context, shard: Shard, eigenproblem: Eigenproblem, plan: Plan) -> Any:
+    load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), plan.kernel_in_memory)
+    product = eigenvectors.product_of(context, shard, eigenproblem, load)
+    in_files = None if plan.vectors_in_memory else eigenvectors.spare_columns(context, shard, "signs", N_VECTORS)
+    return SignVectors(shard, product, context.settings.seed, in_files)

@@ -11,15 +11,8 @@ from numpy.typing import NDArray
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
 from bigsmic.numerics.eigen.aggregates import Aggregates
-from bigsmic.numerics.eigen.block_vectors import (
-    Basis,
-    GroupSpace,
-    KernelProduct,
-    MemoryBasis,
-    Product,
-    RowSpace,
-    SplitBasis,
-)
+from bigsmic.numerics.eigen.basis import Basis, MemoryBasis, SplitBasis
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, Product, RowSpace
 from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
@@ -246,7 +239,7 @@ class StoredRows(RowSpace):
     eigenproblem : Eigenproblem
     params : LanczosParams
     plan : Plan
-        What of the basis and the kernel is held in memory.
+        What of the basis, the kernel and other vectors is held in memory.
     """
 
     def __init__(
@@ -261,11 +254,15 @@ class StoredRows(RowSpace):
         if not plan.basis_in_memory:
             n_held = _n_that_fit(shard.own_bounds, 4 * params.size(context.n), plan.basis_bytes)
         basis = columns_of(context, shard, basis_name(eigenproblem), capacity, n_held)
-        super().__init__(shard, product_of(context, shard, eigenproblem, load), basis, context.settings.seed)
+        spare = None if plan.vectors_in_memory else spare_columns(context, shard, eigenproblem.name, params.block_width)
+        product = product_of(context, shard, eigenproblem, load)
+        super().__init__(shard, product, basis, context.settings.seed, spare=spare)
 
     def close(self) -> None:
-        """Delete a basis on disk."""
+        """Delete what is on disk."""
         self.basis.close()
+        if self.spare:
+            self.spare.close()
 
     def write_known(self, mass: Floats) -> None:
         """Write the known eigenvectors ``D^1/2 1_component`` of eigenvalue 1 of the normalised kernel."""
@@ -362,6 +359,11 @@ def columns_of(context: Context, shard: Shard, name: str, capacity: int, n_held:
         return MemoryBasis(bounds, capacity)
     rest = FileBasis((shard.scratch or context.run.scratch) / name, bounds[n_held:] - bounds[n_held], capacity)
     return SplitBasis(MemoryBasis(bounds[: n_held + 1], capacity), rest)
+
+
+def spare_columns(context: Context, shard: Shard, name: str, width: int) -> Basis:
+    """Storage on the worker's disk for a second block of vectors of so many columns."""
+    return columns_of(context, shard, f"spare.{name}", width, 0)
 
 
 def _n_that_fit(bounds: Integers, row_bytes: int, n_bytes: int) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics import moments
-from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, Product, RowSpace, WithDiagonal
+from bigsmic.numerics.eigen.basis import MemoryBasis
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, Product, RowSpace, WithDiagonal
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.objectives.mwca import ascent

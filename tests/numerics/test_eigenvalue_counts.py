@@ -7,6 +7,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import KernelProduct
 from bigsmic.numerics.eigen.eigenvalue_counts import N_PRODUCTS, N_VECTORS, SignVectors, counts, traces
 from bigsmic.numerics.hashing import row_uniform
+from bigsmic.store import FileBasis
 
 N, BOUNDS, SEED = 300, np.array([0, 40, 41, 170, 300]), 3
 
@@ -18,11 +19,13 @@ def K():
     return (d[:, None] * W * d).astype(np.float32)
 
 
-def found(K, places=()):
+def found(K, places=(), spare_of=lambda shard: None):
     blocks = kernel_blocks(K, BOUNDS[1:-1])
-    with group_of(
-        lambda shard: SignVectors(shard, KernelProduct(shard, blocks.__getitem__), SEED), BOUNDS, places
-    ) as group:
+
+    def make(shard):
+        return SignVectors(shard, KernelProduct(shard, blocks.__getitem__), SEED, spare_of(shard))
+
+    with group_of(make, BOUNDS, places) as group:
         return traces(group, N)
 
 
@@ -34,6 +37,14 @@ def test_traces_are_those_of_the_polynomials_of_the_matrix_for_vectors_of_signs(
     angles, weights = np.arccos(np.clip(values, -1, 1)), ((signs @ U) ** 2).mean(axis=0)
     expected = [np.cos(j * angles) @ weights for j in range(2 * N_PRODUCTS + 1)]
     np.testing.assert_allclose(found(K), expected, atol=1e-3 * N)
+
+
+@pytest.mark.parametrize("places", [[], [1]])
+def test_vectors_in_files_do_not_change_a_bit(K, places, tmp_path):
+    def spare_of(shard):
+        return FileBasis(tmp_path / str(shard.lo), shard.own_bounds, N_VECTORS)
+
+    np.testing.assert_array_equal(found(K, places, spare_of), found(K))
 
 
 @pytest.mark.parametrize("places", [[1], [2], [1, 2, 3]])

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import entr, log_softmax, softmax
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.eigen.block_vectors import MemoryBasis
+from bigsmic.numerics.eigen.basis import MemoryBasis
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.objectives.kernel_rim import (
     GRADIENT,

@@ -25,7 +25,8 @@ from bigsmic.numerics.constraints.links import (
     violations,
 )
 from bigsmic.numerics.constraints.operator import Coupling, LinkedProduct
-from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.basis import MemoryBasis
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, RowSpace
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams

@@ -21,7 +21,7 @@ from bigsmic.errors import (
     RunVersionError,
     StorageError,
 )
-from bigsmic.numerics.eigen.block_vectors import MemoryBasis, SplitBasis
+from bigsmic.numerics.eigen.basis import MemoryBasis, SplitBasis
 
 
 def _rows(n=100, d=5):

@@ -22,13 +22,14 @@ def cut_small(patch, **sizes):
 
 
 def keep_on_disk(patch):
-    """Have plans that allow one task at a time, with basis and kernel on disk, and one LSMI width a pass."""
+    """Have plans that allow one task at a time, with all on disk that may be, and one LSMI width a pass."""
     plan = bigsmic.methods.smic.planning.plan
 
     def changed(*args, **options):
         found = plan(*args, **options)
         stages = {name: replace(stage, max_concurrency=1) for name, stage in found.stages.items()}
-        return replace(found, stages=stages, n_gammas=1, basis_in_memory=False, kernel_in_memory=False)
+        on_disk = dict.fromkeys(("basis_in_memory", "kernel_in_memory", "vectors_in_memory"), False)
+        return replace(found, stages=stages, n_gammas=1, **on_disk)
 
     for module in (bigsmic.methods.smic.planning, bigsmic.methods.smic.method):
         patch.setattr(module, "plan", changed)

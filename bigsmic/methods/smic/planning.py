@@ -81,10 +81,10 @@ def described(
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
     stages = {"scan": scan_stage(size, wanted)}
-    basis = matrix = True
+    basis = matrix = vectors = True
     basis_bytes, n_gammas = 0, 1
     if settings.n_clusters > 1:
-        eigen, assign, basis, matrix, *_ = _largest_that_fits(limit, figures.eigen_choices())
+        eigen, assign, basis, matrix, vectors, *_ = _largest_that_fits(limit, figures.eigen_choices())
         if not basis:
             basis_bytes = figures.room_for_basis(eigen, limit)
             eigen = replace(eigen, fixed_bytes=eigen.fixed_bytes + basis_bytes)
@@ -95,7 +95,7 @@ def described(
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
     stages = {name: replace(stages[name], remedy=REMEDIES.get(name, "")) for name in ORDER if name in stages}
-    return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, basis_bytes, checkpoints)
+    return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, vectors, basis_bytes, checkpoints)
 
 
 def plan_fit(
@@ -177,9 +177,10 @@ class _Figures:
         )
 
     def eigen_choices(self) -> Any:
-        """Basis and matrix in memory, the basis on disk, both on disk; and what else the matrix is in the memory of.
+        """Where basis, matrix and vectors between products are; and what else the matrix is in the memory of.
 
-        A byte of the matrix is read once a product, which is five times as often as one of the basis.
+        A byte of the matrix is read once a product, which is five times as often as one of the basis. Of vectors on
+        disk, four are read or written for each that is multiplied.
         """
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
@@ -187,23 +188,24 @@ class _Figures:
         building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
-        wide = 4 * (5 if self.links else 3)  # with links, intermediate results between two products
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_eigenproblems * 4 * n * self._columns_kept() + matrix_bytes)
-        for basis, matrix in ((True, True), (False, True), (False, False)):
+        for basis, matrix, vectors in PLACES:
             fixed = held * (basis * 4 * m + 12) + matrix * matrix_bytes * held // n
-            fixed += (held + self._further_rows()) * wide * self.params.block_width
+            # vectors that are multiplied, those before, with links those between two products, and what workers send
+            n_blocks = 1 + vectors + self.links + (1 + self.links) * (self.size.n_workers > 1)
+            fixed += (held + self._further_rows()) * 4 * n_blocks * self.params.block_width
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 2 * 4 * m * self.block_rows  # columns that are read, and their transformation
-            task += 4 * self.params.block_width * self.block_rows * 2
-            on_disk = disk + (0 if basis else 4 * n * m)
+            task += 4 * self.params.block_width * self.block_rows * (2 if vectors else 4)
+            on_disk = disk + (0 if basis else 4 * n * m) + (0 if vectors else 4 * n * self.params.block_width)
             task = int(max(task, building))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
             sent = int(self.n_eigenproblems * products * 4 * lent_rows(self.size.n, self.size.n_workers))
             stage = replace(stage, passes=4 * self.n_eigenproblems, traffic_bytes=sent)
             others = [self.valleys(matrix)] if self.valley_columns else []
             *_, (select, _) = self.select_choices(matrix)
-            yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
+            yield stage, self._assign(matrix), basis, matrix, vectors, *others, select, self.output(matrix)
 
     def _columns_kept(self) -> int:
         """Columns of an eigenproblem on disk: eigenvectors, and those with which a solve for more goes on."""
@@ -317,6 +319,8 @@ class _Figures:
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
 
 
+PLACES = ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
+"""Whether basis, matrix and vectors between products are in memory, from the fastest choice to the smallest one."""
 VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
 CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
 LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation

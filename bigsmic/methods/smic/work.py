@@ -14,6 +14,7 @@ from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems, valley_c
 BLOCK_WIDTH = LanczosParams(1).block_width
 HALF_GROWN = 4 * BLOCK_WIDTH  # columns of a basis beyond the wanted ones, on average
 BASIS_READS = 3  # for a block of vectors: two passes over the basis, and what further orthogonalisation takes
+SPARE_MOVES = 4  # of vectors on disk: the product is read and written, and then exchanged for what was multiplied
 ALWAYS_VISITED, SAMPLED_PER_CELL = 2, 10  # cells that every row visits; least rows of the sample in a cell
 NUMBER_BYTES = 8  # of a neighbour: its number and its distance
 WITH_HALO = 2  # rows of a block and of its halo, over those of the block
@@ -110,7 +111,8 @@ def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Missed) -> dict[str, 
         "eigen.missed": entries * missed(4 * BLOCK_WIDTH * WITH_HALO * _block_rows(plan)),
         "eigen.gathered": n * sum(solve.products for solve in solves) * missed(4 * BLOCK_WIDTH * _held(plan)),
         "eigen.dense": dense,
-        "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves),
+        "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves)
+        + (0.0 if plan.vectors_in_memory else 4 * SPARE_MOVES * n * sum(solve.products for solve in solves)),
         "eigen.matrix_bytes": 0.0 if plan.kernel_in_memory else 8 * entries / BLOCK_WIDTH,
         "eigen.built": sum(_entries(n, solve.t) for solve in solves),
         "eigen.fixed": 1.0,

@@ -1,10 +1,11 @@
 """The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
 
 :class:`RowSpace` implements `numerics.eigen.space.Space` for the rows of one shard, :class:`GroupSpace` for those of
-all shards of a group, which may be on several workers. At any time a worker holds in memory the last block and the
-working block (n x b each), and per thread one kernel block and one block of the basis, unless the whole basis is in
-memory. Dense work runs over tiles of rows that stay in cache, in float32 (or float64), and its results are added up in
-float64. All bounds are fixed, so that results do not depend on threads or on where the basis is stored.
+all shards of a group, which may be on several workers. At any time a worker holds in memory at most two blocks of
+vectors (n x b each), the last one, the working one or what comes between, and per thread one kernel block and one block
+of the basis, unless the whole basis is in memory. Where memory is shorter still, it holds one block, and the other in
+files. Dense work runs over tiles of rows that stay in cache, in float32 (or float64), and its results are added up in
+float64. All bounds are fixed, so that results do not depend on threads or on where vectors are stored.
 """
 
 from collections.abc import Callable
@@ -14,109 +15,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.basis import Basis
 from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.spare_vectors import SpareVectors, StoredVectors, VectorsInMemory
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.eigen.tall_products import gram, inner, subtract
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
-from bigsmic.types import Floats, Integers
+from bigsmic.types import Floats
 
 PANEL = 1024  # rows of a tile: with a hundred columns, it stays in a processor's cache while it is rotated
 CHECKED = 8
-
-
-class Basis(Protocol):
-    """Storage of the columns of V: one Fortran-ordered array per row block of a shard.
-
-    Attributes
-    ----------
-    bounds : ndarray of int64, shape (p + 1,)
-        Block i of the shard is ``bounds[i]:bounds[i + 1]``.
-    capacity : int
-        Number of columns that fit.
-    dtype : dtype
-        float32 or float64.
-    """
-
-    bounds: np.ndarray
-    capacity: int
-    dtype: np.dtype
-
-    def read(self, block: int, start: int, stop: int) -> np.ndarray:
-        """Return columns ``start:stop`` of a block, Fortran-ordered; the caller may write into it."""
-        ...
-
-    def write(self, block: int, start: int, columns: np.ndarray) -> None:
-        """Store `columns` from column `start` on."""
-        ...
-
-    def close(self) -> None:
-        """Delete the files of the basis, if there are any."""
-        ...
-
-
-class MemoryBasis:
-    """A basis in memory.
-
-    Parameters
-    ----------
-    bounds : array_like of int, shape (p + 1,)
-    capacity : int
-    dtype : dtype, default float32
-    """
-
-    def __init__(self, bounds: Integers | list[int], capacity: int, dtype: DTypeLike = np.float32) -> None:
-        self.bounds = np.asarray(bounds, dtype=np.int64)
-        self.capacity = capacity
-        self.dtype = np.dtype(dtype)
-        self._blocks = [np.zeros((m, capacity), self.dtype, order="F") for m in np.diff(self.bounds)]
-
-    def read(self, block: int, start: int, stop: int) -> Floats:
-        """Return a view of the columns."""
-        return self._blocks[block][:, start:stop]
-
-    def write(self, block: int, start: int, columns: Floats) -> None:
-        """Store the columns; nothing to do for those that were changed in place."""
-        target = self._blocks[block][:, start : start + columns.shape[1]]
-        if not np.may_share_memory(target, columns):
-            target[...] = columns
-
-    def close(self) -> None:
-        """Nothing to do for a basis in memory."""
-
-
-class SplitBasis:
-    """A basis whose first row blocks lie in one place, and the others in another.
-
-    Parameters
-    ----------
-    first, rest : Basis
-        Of one capacity and dtype; `rest` counts its blocks and rows from 0.
-    """
-
-    def __init__(self, first: Basis, rest: Basis) -> None:
-        self.bounds = np.concatenate([first.bounds, first.bounds[-1] + rest.bounds[1:]])
-        self.capacity, self.dtype = first.capacity, first.dtype
-        self._places, self._n_first = (first, rest), len(first.bounds) - 1
-
-    def _at(self, block: int) -> tuple[Basis, int]:
-        first, rest = self._places
-        return (first, block) if block < self._n_first else (rest, block - self._n_first)
-
-    def read(self, block: int, start: int, stop: int) -> Floats:
-        """Return the columns, a view where the place gives one."""
-        place, own = self._at(block)
-        return place.read(own, start, stop)
-
-    def write(self, block: int, start: int, columns: Floats) -> None:
-        """Store the columns."""
-        place, own = self._at(block)
-        place.write(own, start, columns)
-
-    def close(self) -> None:
-        """Close both places."""
-        for place in self._places:
-            place.close()
 
 
 class Product(Protocol):
@@ -188,19 +97,30 @@ class RowSpace:
         Seed of the hashed random columns.
     n_columns : int
         Columns that the basis already holds: known eigenvectors, then a warm start.
+    spare : Basis, optional
+        Storage for a second block of vectors, by default memory.
 
     Notes
     -----
     To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
     """
 
-    def __init__(self, shard: Shard, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0) -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        product: Product,
+        basis: Basis,
+        seed: int = 0,
+        n_columns: int = 0,
+        spare: Basis | None = None,
+    ) -> None:
         self.shard, self.product, self.basis, self.seed = shard, product, basis, seed
-        self.n_columns = n_columns
+        self.n_columns, self.spare = n_columns, spare
         self.n_rows = int(shard.bounds[-1])
         self.eps = float(np.finfo(basis.dtype).eps)
         self._last = self._empty(0)
         self._work = self._last
+        self._stored_work: StoredVectors | None = None
 
     def reopen(self, width: int) -> None:
         """Take the last `width` columns of the basis as its last block, as after a restart."""
@@ -208,68 +128,83 @@ class RowSpace:
 
     def take(self, start: int, width: int) -> None:
         """``V_last <- V[:, start:start + width]``."""
+        self._last = self._empty(0)  # frees it before there is another
         self._last = self._empty(width)
         self.shard.for_each_block(lambda p: self._copy_last(p, start))
 
     def put(self, start: int) -> None:
         """``V[:, start:] <- W``, as many columns as W has."""
+        self._fetch_work()
         self.shard.for_each_block(lambda p: self._write(p, start, np.asfortranarray(self._work[self.shard.rows(p)])))
 
     def apply(self, filter: Filter) -> Floats:
-        """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
-        older, newer = None, self._last
-        self._last = self._work = self._empty(0)  # frees both, so that the recurrence keeps two arrays, not four
-        for _ in range(filter.degree):
-            older, newer = newer, self._recur(filter, older, newer)
+        """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments.
+
+        V_last is given up.
+        """
+        newer = self._last
+        self._last = self._empty(0)
+        self._drop_work()
+        older = self._spare(newer.shape[1])
+        for j in range(filter.degree):
+            newer = self._recur(filter, older, newer, is_first=j == 0)
         self._work = newer
-        return self.shard.sum_over_blocks(self._moments)
+        return self.shard.sum_over_blocks(lambda p: self._moments(p, self._work[self.shard.rows(p)]))
 
     def project(self, S: Floats, Q: Floats) -> Floats:
         """``W <- (W - V S) Q``; return the moments."""
-        S, Q, old = self._cast(S), self._cast(Q), self._work
-        self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
-        return self.shard.sum_over_blocks(lambda p: self._project_block(p, old, S, Q))
+        S, Q = self._cast(S), self._cast(Q)
+
+        def task(p: int, own: Floats) -> tuple[Floats, Floats]:
+            V = self._read(p, 0, self.n_columns)
+            subtract(V, S, own)
+            projected = own @ Q
+            return projected, _moments(V, projected)
+
+        return self._rebuild_work(Q.shape[1], task, self.shard.sum_over_blocks)
 
     def draw(self, n_kept: int, n_new: int, key: int) -> Any:
         """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
-        old = self._work
-        self._work = self._empty(n_kept + n_new)
 
-        def task(p: int) -> Floats:
-            rows, positions = self.shard.rows(p), self.shard.positions(p)
-            self._work[rows, :n_kept] = old[rows, :n_kept]
+        def task(p: int, own: Floats) -> tuple[Floats, Floats]:
+            drawn = np.empty((len(own), n_kept + n_new), own.dtype)
+            drawn[:, :n_kept] = own[:, :n_kept]
             for j in range(n_new):
-                self._work[rows, n_kept + j] = row_uniform(self.seed, f"lanczos {key} {j}", positions) - 0.5
-            return self._moments(p)
+                uniform = row_uniform(self.seed, f"lanczos {key} {j}", self.shard.positions(p))
+                drawn[:, n_kept + j] = uniform - 0.5
+            return drawn, self._moments(p, drawn)
 
-        return self.shard.sum_over_blocks(task)
+        return self._rebuild_work(n_kept + n_new, task, self.shard.sum_over_blocks)
 
     def recall(self, Q: Floats, start: int) -> Any:
-        """``W <- V[:, start:] Q``, drop those columns; return the moments."""
+        """``W <- V[:, start:] Q``, drop those columns; return the moments. V_last is given up."""
         stop, self.n_columns = self.n_columns, start
+        self._last = self._empty(0)
+        self._drop_work()
         self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
 
-        def task(p: int) -> Floats:
-            self._work[self.shard.rows(p)] = self._read(p, start, stop) @ Q
-            return self._moments(p)
+        def task(p: int, _: Floats) -> tuple[Floats, Floats]:
+            recalled = self._read(p, start, stop) @ Q
+            return recalled, self._moments(p, recalled)
 
-        return self.shard.sum_over_blocks(task)
+        return self._rebuild_work(Q.shape[1], task, self.shard.sum_over_blocks)
 
     def append(self, Q: Floats) -> None:
-        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        """``V_last <- W Q``, ``V <- [V, V_last]``; W is given up."""
         if self.n_columns + Q.shape[1] > self.basis.capacity:
             raise InputError(
                 f"basis: {self.n_columns + Q.shape[1]} columns do not fit its capacity of {self.basis.capacity}; "
                 "make it LanczosParams.size(n)"
             )
-        Q, self._last = self._cast(Q), self._empty(Q.shape[1])
+        self._last, Q = self._empty(0), self._cast(Q)
 
-        def task(p: int) -> None:
-            rows = self.shard.rows(p)
-            np.matmul(self._work[rows], Q, out=self._last[rows])
-            self._write(p, self.n_columns, np.asfortranarray(self._last[rows]))
+        def task(p: int, own: Floats) -> tuple[Floats, None]:
+            appended = own @ Q
+            self._write(p, self.n_columns, np.asfortranarray(appended))
+            return appended, None
 
-        self.shard.for_each_block(task)
+        self._rebuild_work(Q.shape[1], task, self.shard.for_each_block)
+        self._last, self._work = self._work, self._last
         self.n_columns += Q.shape[1]
 
     def rotate(self, Q: Floats, start: int) -> None:
@@ -298,6 +233,8 @@ class RowSpace:
     def squared_residuals(self, values: Floats, start: int) -> Floats:
         """Squared residual norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
 
+        V_last is given up.
+
         Parameters
         ----------
         values : ndarray of float64, shape (c,)
@@ -308,6 +245,7 @@ class RowSpace:
         -------
         squares : ndarray of float64, shape (c,)
         """
+        self._set_work_aside()
         self.take(start, len(values))
         values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
 
@@ -318,38 +256,86 @@ class RowSpace:
             difference -= own * values
             return np.diag(gram(difference))
 
-        return self.shard.sum_over_blocks(task)
+        squares: Floats = self.shard.sum_over_blocks(task)
+        self._last = self._empty(0)
+        return squares
 
     def residual_norms(self, values: Floats, start: int) -> Floats:
         """True residual norms of the columns from `start` on; see `squared_residuals`. The shard must have all rows."""
         return residual_norms(self.squared_residuals, values, start)
 
-    def _recur(self, filter: Filter, older: Floats | None, newer: Floats) -> Floats:
-        """``(2/h) (K - c) newer - older``, in place of `older`; in the first step ``(1/h) (K - c) newer``."""
-        factor = (1.0 if older is None else 2.0) / filter.half_width
-        factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
-        result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
+    def _recur(self, filter: Filter, older: SpareVectors, newer: Floats, is_first: bool) -> Floats:
+        """``(2/h) (K - c) newer - older``; in the first step ``(1/h) (K - c) newer``. Then `older` holds `newer`."""
+        factor = (1.0 if is_first else 2.0) / filter.half_width
+        factors = (factor, factor * filter.center, 0.0 if is_first else 1.0)
         operand = self.product.operand(newer)
 
         def task(p: int) -> None:
-            rows = self.shard.rows(p)
-            self.product.multiply(p, factors, operand, older[rows], result[rows])
+            result = older.room(p) if is_first else older.read(p)
+            subtracted = newer[self.shard.rows(p)] if is_first else result
+            self.product.multiply(p, factors, operand, subtracted, result)
+            older.write(p, result)
 
         self.shard.for_each_block(task)
-        return result
+        return older.exchanged(newer)
 
     def _copy_last(self, p: int, start: int) -> None:
         self._last[self.shard.rows(p)] = self._read(p, start, start + self._last.shape[1])
 
-    def _moments(self, p: int) -> Floats:
-        return _moments(self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)])
+    def _rebuild_work(
+        self,
+        width: int,
+        task: Callable[[int, Floats], tuple[Floats, Any]],
+        over_blocks: Callable[[Callable[[int], Any]], Any],
+    ) -> Any:
+        """Replace W by `width` columns.
 
-    def _project_block(self, p: int, old: Floats, S: Floats, Q: Floats) -> Floats:
-        rows = self.shard.rows(p)
-        V = self._read(p, 0, self.n_columns)
-        subtract(V, S, old[rows])
-        self._work[rows] = old[rows] @ Q
-        return _moments(V, self._work[rows])
+        ``task(p, W[rows])`` returns the new rows of a block and a value; `over_blocks` goes over the blocks, and
+        makes of the values what is returned.
+        """
+        self._fetch_work()
+        new = None if width == self._work.shape[1] else self._spare(width)
+
+        def of_block(p: int) -> Any:
+            own = self._work[self.shard.rows(p)]
+            rows, value = task(p, own)
+            if new is None:
+                own[...] = rows
+            else:
+                new.write(p, rows)
+            return value
+
+        found = over_blocks(of_block)
+        if new is not None:
+            self._work = self._empty(0)  # frees it before the other is read
+            self._work = new.taken()
+        return found
+
+    def _spare(self, width: int) -> SpareVectors:
+        """A second block of vectors."""
+        if self.spare is None:
+            return VectorsInMemory(self.shard, width, self.basis.dtype)
+        return StoredVectors(self.shard, self.spare, width)
+
+    def _set_work_aside(self) -> None:
+        """Free the memory of W until it is needed again, if there are files for it."""
+        if self.spare is None or self._stored_work is not None:
+            return
+        stored = StoredVectors(self.shard, self.spare, self._work.shape[1])
+        self.shard.for_each_block(lambda p: stored.write(p, self._work[self.shard.rows(p)]))
+        self._work, self._stored_work = self._empty(0), stored
+
+    def _fetch_work(self) -> None:
+        """Have W in memory."""
+        if self._stored_work is not None:
+            self._work, self._stored_work = self._stored_work.taken(), None
+
+    def _drop_work(self) -> None:
+        """Give W up."""
+        self._work, self._stored_work = self._empty(0), None
+
+    def _moments(self, p: int, own: Floats) -> Floats:
+        return _moments(self._read(p, 0, self.n_columns), own)
 
     def _empty(self, width: int) -> Floats:
         return np.empty((self.shard.n_rows, width), self.basis.dtype)

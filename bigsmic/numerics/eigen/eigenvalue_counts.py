@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.basis import Basis
 from bigsmic.numerics.eigen.block_vectors import Product
+from bigsmic.numerics.eigen.spare_vectors import SpareVectors, StoredVectors, VectorsInMemory
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.types import Floats
@@ -41,18 +43,30 @@ class SignVectors:
         K.
     seed : int
         Of the signs, which are hashed from the positions of rows.
+    spare : Basis, optional
+        Storage for the vectors of the degree before, by default memory.
     """
 
-    def __init__(self, shard: Shard, product: Product, seed: int) -> None:
-        self.shard, self.product, self.seed = shard, product, seed
-        self._older = self._newer = np.empty((0, N_VECTORS), np.float32)
+    def __init__(self, shard: Shard, product: Product, seed: int, spare: Basis | None = None) -> None:
+        self.shard, self.product, self.seed, self.spare = shard, product, seed, spare
+        self._older: SpareVectors = (
+            StoredVectors(shard, spare, N_VECTORS) if spare else VectorsInMemory(shard, N_VECTORS, np.float32)
+        )
+        self._newer = np.empty((0, N_VECTORS), np.float32)
+
+    def close(self) -> None:
+        """Delete what is on disk."""
+        if self.spare:
+            self.spare.close()
 
     def draw(self) -> None:
         """Begin with degree 0: the signs."""
         self._newer = np.empty((self.shard.n_rows, N_VECTORS), np.float32)
-        self._older = np.zeros_like(self._newer)
 
         def task(p: int) -> None:
+            older = self._older.room(p)
+            older[...] = 0
+            self._older.write(p, older)
             for j in range(N_VECTORS):
                 uniform = row_uniform(self.seed, f"eigenvalue counts {j}", self.shard.positions(p))
                 self._newer[self.shard.rows(p), j] = np.where(uniform < 0.5, -1, 1)
@@ -76,12 +90,13 @@ class SignVectors:
 
         def task(p: int) -> Floats:
             rows = self.shard.rows(p)
-            newer, older = self._newer[rows], self._older[rows]
+            newer, older = self._newer[rows], self._older.read(p)
             self.product.multiply(p, factors, operand, older, older)
+            self._older.write(p, older)
             return np.array([np.einsum("ij,ij->", older, other, dtype=np.float64) for other in (newer, older)])
 
         products: Floats = self.shard.sum_over_blocks(task)
-        self._older, self._newer = self._newer, self._older
+        self._newer = self._older.exchanged(self._newer)
         return products
 
 

@@ -26,7 +26,7 @@ class Space(Protocol):
     eps: float
 
     def apply(self, filter: Filter) -> np.ndarray:
-        """``W <- p(K) V_last``; return the moments."""
+        """``W <- p(K) V_last``; return the moments. V_last is given up."""
         ...
 
     def project(self, S: np.ndarray, Q: np.ndarray) -> np.ndarray:
@@ -38,7 +38,7 @@ class Space(Protocol):
         ...
 
     def recall(self, Q: np.ndarray, start: int) -> np.ndarray:
-        """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments."""
+        """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments. V_last is given up."""
         ...
 
     def take(self, start: int, width: int) -> None:
@@ -50,7 +50,7 @@ class Space(Protocol):
         ...
 
     def append(self, Q: np.ndarray) -> None:
-        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        """``V_last <- W Q``, ``V <- [V, V_last]``. W is given up."""
         ...
 
     def rotate(self, Q: np.ndarray, start: int) -> None:
@@ -58,7 +58,10 @@ class Space(Protocol):
         ...
 
     def residual_norms(self, values: np.ndarray, start: int) -> np.ndarray:
-        """``|K v - theta v|`` of the columns from `start` on, one for each value; W is left alone."""
+        """``|K v - theta v|`` of the columns from `start` on, one for each value.
+
+        W is left alone, V_last is given up.
+        """
         ...
 
     def column_sums(self) -> np.ndarray:

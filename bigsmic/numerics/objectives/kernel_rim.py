@@ -26,7 +26,8 @@ import numpy as np
 from scipy.optimize import line_search
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.eigen.block_vectors import PANEL, Basis, WithDiagonal
+from bigsmic.numerics.eigen.basis import Basis
+from bigsmic.numerics.eigen.block_vectors import PANEL, WithDiagonal
 from bigsmic.numerics.objectives.rim.logits import log_softmax
 from bigsmic.numerics.row_blocks import Group, Shard, TreeSum, tiles
 from bigsmic.types import Floats, Integers
