@@ -79,7 +79,7 @@ def update(  # noqa: PLR0913
         writing = Context(None, run, context.settings)
         known = update_log.entries(run)
         Archive(writing, source, known).refuse_changed(check_all=verify == "all")
-        last = source.shape[0] if stop is None else min(stop, source.shape[0])
+        last = source.complete_rows if stop is None else min(stop, source.shape[0])
         todo = _todo(run, known, last, rows_at_once(context.d))
         where = (engine, client, scheduler, n_threads)
         with running(source, where, progress, None) as (opened, report):

@@ -47,6 +47,18 @@ def test_the_first_night_fits_and_the_next_ones_label_what_has_come(tmp_path, ma
     assert (table.ended >= table.begun).all()
 
 
+def test_a_line_of_text_that_is_being_written_is_left_to_the_next_night(tmp_path, machine):
+    machine.night(300)
+    lines = "a,b,c\n" + "".join(f"{x},{y},{z}\n" for x, y, z in machine.array[:].tolist())
+    (tmp_path / "machine.csv").write_text(lines + "1,2,12.3")
+    file = written(tmp_path, 'archive = "machine.csv"\nfolder = "nights"\n[fit]\nc = 3\nt = 5\nshrinkage = 0\n')
+    assert (check(file), nightly(file).rows) == (300, 300)
+    assert nightly(file).steps == {}
+    (tmp_path / "machine.csv").write_text(lines + "1,2,12.345\n")
+    assert nightly(file).rows == 301
+    assert len(labels_of(tmp_path / "nights")) == 301
+
+
 @pytest.mark.parametrize("text", ["", "[windows]\nlength = 10\nrate = 25\n"])
 def test_chunks_that_the_writer_leaves_out_are_read_as_fill_values_if_the_job_says_so(tmp_path, machine, text):
     machine.night(900)
