@@ -118,10 +118,14 @@ def cut(
     """Cut the tree of RUN at another number of clusters, without another fit."""
     from bigsmic import Result
     from bigsmic.cli import formatting
-    from bigsmic.portable import refuse_taken
+    from bigsmic.portable import is_cut, refuse_taken
 
-    refuse_taken(out)  # before the work is done
-    result = Result.open(run, **given).cut(c).save(out, **given)
+    result = Result.open(run, **given)
+    if is_cut(out, result._context.run, c, **given):
+        result = Result.open(out, **given)
+    else:
+        refuse_taken(out)  # before the work is done
+        result = result.cut(c).save(out, **given)
     screen.write(formatting.fit_document(result))
     screen.say(formatting.fit_page(result, labelings))
 

@@ -121,6 +121,18 @@ def test_cut_takes_its_place_by_either_name(run, tmp_path):
         assert bigsmic.Result.open(place).n_clusters == 2
 
 
+def test_the_same_cut_finds_the_finished_one_and_others_are_refused(run, tmp_path, monkeypatch):
+    first = typed("cut", run, "-c", 2, "-o", tmp_path / "cut.zarr")
+    monkeypatch.setattr(SMICResult, "cut", lambda *_: pytest.fail("was cut"))
+    again = typed("cut", run, "-c", 2, "-o", tmp_path / "cut.zarr")
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    other = bigsmic.Result.open(run).save(tmp_path / "other.zarr").location
+    for command in [("cut", run, "-c", 3), ("cut", other, "-c", 2)]:
+        done = typed(*command, "-o", tmp_path / "cut.zarr")
+        assert done.exit_code == 5
+        assert "cut.zarr exists already, and nothing is overwritten" in done.stderr
+
+
 def test_a_cut_to_a_taken_place_is_refused_before_the_work(run, tmp_path, monkeypatch):
     (tmp_path / "thesis").write_text("mine")
     monkeypatch.setattr(SMICResult, "cut", lambda *_: pytest.fail("was cut"))
