@@ -24,6 +24,12 @@ def folder_of(tmp_path):
     return WorkFolder(tmp_path / "nights")
 
 
+@pytest.mark.parametrize(("name", "message"), [("nihgts", "nihgts does not exist"), ("", "is not that of a job")])
+def test_the_history_of_another_folder_is_refused(tmp_path, name, message):
+    with pytest.raises(InputError, match=f"history: the folder .*{message}; give what job.toml names as folder"):
+        history(tmp_path / name)
+
+
 # -- what is due
 
 
