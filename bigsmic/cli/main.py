@@ -68,7 +68,8 @@ def _interrupt(number: int, frame: Any) -> None:
 Archive = Annotated[
     str,
     typer.Argument(
-        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file."
+        metavar="ARCHIVE",
+        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file.",
     ),
 ]
 Clusters = Annotated[

@@ -277,8 +277,9 @@ class Update:
     def __repr__(self) -> str:
         if not self.rows:
             return f"Update: no new rows; {self.last:,} are known"
+        which = f"rows, {self.first:,} to {self.last - 1:,}" if self.rows > 1 else f"row, {self.first:,}"
         return (
-            f"Update: rows {self.first:,} to {self.last - 1:,}, {self.rows:,} of them\n"
+            f"Update: {self.rows:,} new {which}\n"
             f"  sizes      {', '.join(f'{size:,}' for size in self.cluster_sizes)}"
             + (f"\n  in none    {self.in_none:,}" if self.in_none else "")
             + f"\n  novel      {self.novel:,}, {self.novel / self.rows:.1%}"
