@@ -11,6 +11,9 @@ from bigsmic.types import Integers
 ROUNDS = 2
 """The first tells rows of other entries apart; the second those of other neighbours, even if all entries are 1."""
 
+ENTRIES = 1 << 18
+"""Entries that are hashed at once, so that their hashes take little memory beside the block."""
+
 
 def row_signatures(blocks: Callable[[], Iterable[tuple[int, Any]]], n_rows: int) -> Integers:
     """64 bits of each row of a square sparse matrix, which move with the row if rows and columns are reordered.
@@ -33,8 +36,11 @@ def row_signatures(blocks: Callable[[], Iterable[tuple[int, Any]]], n_rows: int)
         before, found = found, np.zeros(n_rows, np.uint64)
         for lo, rows in blocks():
             row = lo + np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-            with np.errstate(over="ignore", under="ignore"):
-                bits = rows.data.astype(np.float32).view(np.uint32).astype(np.uint64)
-            np.add.at(found, row, row_hash(0, "leaves", bits ^ before[rows.indices]))
-            np.add.at(found, rows.indices, row_hash(0, "enters", bits ^ before[row]))
+            for first in range(0, len(row), ENTRIES):
+                part = slice(first, first + ENTRIES)
+                source, target = row[part], rows.indices[part]
+                with np.errstate(over="ignore", under="ignore"):
+                    bits = rows.data[part].astype(np.float32).view(np.uint32).astype(np.uint64)
+                np.add.at(found, source, row_hash(0, "leaves", bits ^ before[target]))
+                np.add.at(found, target, row_hash(0, "enters", bits ^ before[source]))
     return found
