@@ -210,7 +210,18 @@ def _copy(context: Any, made: Any) -> None:
     if not settings.undecided:
         for name in run.info("output", 0):
             copy_array(read_array(context, name), made, name)
-    made.update({"summary": run.attribute("summary")})
+    whose = {"cut": {"run": run.base_id, "n_clusters": settings.n_clusters}} if isinstance(run, Overlay) else {}
+    made.update(whose | {"summary": run.attribute("summary")})
+
+
+def is_cut(location: StrPath, base: Any, n_clusters: int, storage_options: Any = None) -> bool:
+    """Whether a location has the finished cut of this base run at this number of clusters, as of an earlier call."""
+    try:
+        run = Run(location, storage_options, writable=False)
+        found = run.attribute("cut") if run.attribute("summary") is not None else None
+    except (RunError, StorageError):  # whatever else is there
+        return False
+    return found is not None and found == {"run": base.id, "n_clusters": n_clusters}
 
 
 def _kernel_of(run: Any) -> Any:

@@ -8,7 +8,7 @@ from bigsmic.cli.application import command
 from bigsmic.cli.options import STORAGE, parted
 
 FINISHED = "Finished runs"
-RunArgument = Annotated[str, typer.Argument(help="Run directory of a finished fit.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Run directory of a finished fit.")]
 Labelings = Annotated[bool, typer.Option("--labelings", help="Also show a table of all labelings that were compared.")]
 
 
@@ -27,7 +27,7 @@ def show(screen: Any, run: RunArgument, labelings: Labelings = False, **given: A
 def export(
     screen: Any,
     run: RunArgument,
-    out: Annotated[str, typer.Argument(help="New file or folder, named .csv, .parquet, .npy or .zarr.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="New file or folder, named .csv, .parquet, .npy or .zarr.")],
     columns: Annotated[
         str | None,
         typer.Option(help="Which of row,label,name,agreement,noise,posterior to write; all that there are by default."),

@@ -68,7 +68,8 @@ def _interrupt(number: int, frame: Any) -> None:
 Archive = Annotated[
     str,
     typer.Argument(
-        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file."
+        metavar="ARCHIVE",
+        help="Path or URL of a Zarr array, or of a group with --component; or a .npy, .csv, .tsv or .parquet file.",
     ),
 ]
 Clusters = Annotated[
@@ -118,10 +119,14 @@ def cut(
     """Cut the tree of RUN at another number of clusters, without another fit."""
     from bigsmic import Result
     from bigsmic.cli import formatting
-    from bigsmic.portable import refuse_taken
+    from bigsmic.portable import is_cut, refuse_taken
 
-    refuse_taken(out)  # before the work is done
-    result = Result.open(run, **given).cut(c).save(out, **given)
+    result = Result.open(run, **given)
+    if is_cut(out, result._context.run, c, **given):
+        result = Result.open(out, **given)
+    else:
+        refuse_taken(out)  # before the work is done
+        result = result.cut(c).save(out, **given)
     screen.write(formatting.fit_document(result))
     screen.say(formatting.fit_page(result, labelings))
 

@@ -13,8 +13,8 @@ from bigsmic.cli.options import STORAGE
 def name(
     screen: Any,
     run: RunArgument,
-    cluster: Annotated[int | None, typer.Argument(help="Number of a cluster.")] = None,
-    name: Annotated[str | None, typer.Argument(help="Its name; an empty one removes it.")] = None,
+    cluster: Annotated[int | None, typer.Argument(metavar="CLUSTER", help="Number of a cluster.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; an empty one removes it.")] = None,
     **given: Any,
 ) -> None:
     """Name a cluster of RUN; a later fit with --like keeps the name. Without arguments, show the names."""

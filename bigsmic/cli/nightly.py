@@ -17,7 +17,9 @@ def _translated(message: str, leads: bool) -> str:
 
 
 @command({"Job": (CHECK,), "Rows": STORAGE}, translate=_translated, stopped="interrupted; the same command goes on")
-def nightly(screen: Any, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given: Any) -> None:
+def nightly(
+    screen: Any, job: Annotated[str, typer.Argument(metavar="JOB", help="Job file, in TOML.")], **given: Any
+) -> None:
     """Do the steps of JOB that are due for a growing archive: label new rows, fit again, report, delete old runs."""
     from bigsmic.nightly import Job, check
     from bigsmic.nightly import nightly as do_what_is_due

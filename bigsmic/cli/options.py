@@ -158,7 +158,7 @@ IMAGINED = (
 
 ARGUMENTS = (
     *(Flag(name, int, "", option="--clusters") for name in ("c", "n_clusters", CLUSTERS)),
-    *(Flag(name, str, "") for name in ("out", "length", "step")),
+    *(Flag(name, str, "") for name in ("out", "length", "step", "overwrite")),
 )
 """Options that commands declare themselves, in addition to those of panels."""
 
@@ -184,8 +184,11 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     '--threads: got 0; try --threads 1, or set --memory-limit'
     >>> as_typed("rows: got 5; give a range such as rows=slice(1000, None)", ROWS)
     '--rows: got 5; give a range such as --rows 1000:'
+    >>> as_typed("predict: not overwritten, unless overwrite=True allows it", ROWS)
+    'predict: not overwritten, unless --overwrite allows it'
     """
     message = respelled(message, {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}, leads)
+    message = message.replace("--overwrite True", "--overwrite")  # a flag, not an option with a value
     return _SLICE.sub(lambda found: ":".join(end.replace("None", "") for end in found.groups()), message)
 
 

@@ -33,7 +33,10 @@ WINDOWS = (
 @command({"Windows": WINDOWS, "Recordings": WHOLE, "Resources": RESOURCES_OF_WINDOWS})
 def windows(
     screen: Any,
-    archive: Annotated[str, typer.Argument(help="Path or URL of a Zarr array of samples x channels, or a group.")],
+    archive: Annotated[
+        str,
+        typer.Argument(metavar="ARCHIVE", help="Path or URL of a Zarr array of samples x channels, or a group."),
+    ],
     length: Annotated[str, typer.Option("-l", "--length", help="Samples of a window, or a duration such as 10s.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: created, or extended.")],
     step: Annotated[
@@ -55,8 +58,8 @@ def windows(
 @command({"Rows": WHOLE, "Update": (VERIFY_ROWS,), "Resources": UNREPORTED})
 def update(
     screen: Any,
-    run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
-    archive: Annotated[str, typer.Argument(help="The archive of RUN, with more rows at its end.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run directory of a finished fit.")],
+    archive: Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive of RUN, with more rows at its end.")],
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help=f"Exit with {REFIT} if a refit is recommended.")
     ] = False,

@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, RunError
+from bigsmic.numerics.graph.signatures import row_signatures
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
+from bigsmic.stages.precomputed import signatures
 from bigsmic.store import open_group
+from bigsmic.store.sources.sparse import canonical_csr
 from bigsmic.types import Integers
 from bigsmic.validation import brief
 from bigsmic.warning import warn
@@ -35,6 +38,8 @@ LOOKED_FOR = 16
 """Rows of the fit that are looked for among cells whose representations differ from it."""
 BLOCK_BYTES = 64 << 20
 """Size of the part of a representation that is compared with the fit at once, as files may have more than memory."""
+GRAPH_ROWS = 1 << 16
+"""Rows of a graph of which signatures are computed at once."""
 RESERVED = (".", "..", "_index")
 """Names that AnnData sets, but cannot write to a file, or to one of the kinds of files."""
 
@@ -134,8 +139,8 @@ def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
     Raises
     ------
     InputError
-        The number of cells differs, their rows are in another order than in the fit, `adata` is a view, or has
-        something else under `key_added`, which is no text or one that files cannot have.
+        The number of cells differs, their rows or graphs are in another order than in the fit, `adata` is a view, or
+        has something else under `key_added`, which is no text or one that files cannot have.
 
     Warns
     -----
@@ -174,9 +179,10 @@ def _refuse_reordered(adata: Any, result: Result) -> None:
     may be of another one, which the object lacks. One that has all of them in place is the one of the fit, whatever
     others have: shuffled or mirrored copies have the same rows elsewhere.
     """
-    if result.settings.precomputed:
-        return
     context = result._context
+    if result.settings.precomputed:
+        _refuse_reordered_graph(adata, context)
+        return
     try:
         numbers, drawn = context.drawn_numbers(), context.drawn_rows()
     except RunError:  # an unpickled result has what predictions need
@@ -194,10 +200,43 @@ def _refuse_reordered(adata: Any, result: Result) -> None:
             for i in moved:
                 places = np.flatnonzero((same == sought[i]).all(axis=1))
                 if len(places):
-                    raise InputError(
-                        f"adata: cell {lo + places[0]:,} has the row of cell {numbers[i]:,} of the fit, so the cells "
-                        "are in another order; give them in that of the fit, or fit again"
-                    )
+                    raise _reordered(lo + int(places[0]), int(numbers[i]))
+
+
+def _refuse_reordered_graph(adata: Any, context: Any) -> None:
+    """Refuse cells of which a graph is that of the fit with its cells in another order.
+
+    Signatures of the rows are compared. A graph of which only some are the same is another one, which says nothing.
+    """
+    try:
+        fitted = signatures(context)
+    except RunError:  # of an unpickled result, or a run of an earlier version
+        return
+    differing = []
+    for graph in adata.obsp.values():
+        if _is_sparse(graph):
+            found = _signatures(graph)
+            if np.array_equal(found, fitted):
+                return
+            differing.append(found)
+    for found in differing:
+        if np.array_equal(np.sort(found), np.sort(fitted)):
+            i = int(np.flatnonzero(found != fitted)[0])
+            raise _reordered(int(np.flatnonzero(found == fitted[i])[0]), i)
+
+
+def _signatures(graph: Any) -> Integers:
+    """Signatures of the rows of a graph of ``obsp``, in memory or in a file."""
+    rows = canonical_csr(graph.to_memory() if hasattr(graph, "to_memory") else graph)
+    n = rows.shape[0]
+    return row_signatures(lambda: ((lo, rows[lo : lo + GRAPH_ROWS]) for lo in range(0, n, GRAPH_ROWS)), n)
+
+
+def _reordered(cell: int, fitted: int) -> InputError:
+    return InputError(
+        f"adata: cell {cell:,} has the row of cell {fitted:,} of the fit, so the cells are in another order; give them "
+        "in that of the fit, or fit again"
+    )
 
 
 def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Any]:

@@ -15,10 +15,12 @@ environment::
 Written for, and tested with, SpikeInterface 0.105.
 """
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -69,7 +71,7 @@ class BigsmicClustering:
     params_doc = """
         command : The bigsmic command of its own environment: its name on PATH, its path, or a list of words.
         options : Further words for `bigsmic fit`, such as ["--memory-limit", "4GiB", "--threads", "4"], or ["-c", "12"]
-                  for a number of clusters in every group of channels.
+                  for a number of clusters in every group of channels; one with fewer peaks is one cluster.
         noise : If True, peaks that lie out of all clusters are in none: label -1.
         peaks_svd : params for peak SVD features extraction. See
                     spikeinterface.sortingcomponents.waveforms.peak_svd.extract_peaks_svd
@@ -210,6 +212,17 @@ def _refuse_options(words: Any) -> None:
         raise ValueError(f"options: got {taken}, which the method gives itself; leave {', '.join(OWN_OPTIONS)} out")
 
 
+def asked_clusters(options: Sequence[str]) -> int:
+    """Number of clusters in words for `bigsmic fit`; 0 if there is none, or none that it takes."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-c", "--clusters", type=int, default=0)
+    try:
+        found: int = parser.parse_known_args(options)[0].clusters
+    except argparse.ArgumentError:  # of which the command says what is wrong
+        return 0
+    return found
+
+
 # -- arrays
 
 
@@ -316,13 +329,21 @@ class _Runner:
         ]
 
     def labels(self, path: Path) -> tuple[NDArray[np.int64], dict[str, Any]]:
-        """Labels of the rows of a file, -1 for none, and the evidence for the number of clusters."""
+        """Labels of the rows of a file, -1 for none, and the evidence for the number of clusters.
+
+        Peaks that are fewer than the clusters asked for are one cluster, as SpikeInterface's methods leave few unsplit.
+        """
+        n, asked = np.load(path, mmap_mode="r").shape[0], asked_clusters(self._options)
+        if n < asked:
+            sentence = f"{n} peaks cannot be {asked} clusters, as options asks for, and are one."
+            warnings.warn(f"bigsmic: {path.stem}: {sentence} Ask for fewer, or leave out -c", stacklevel=2)
+            return np.zeros(n, np.int64), {"n_clusters": 1, "sentence": sentence}
         run, out = str(path.with_suffix(".run.zarr")), path.with_suffix(".labels.npy")
         fit = self._run("fit", str(path), "--out", run, *self._options)
         sentence = (fit.get("valleys") or {}).get("sentence", f"Clusters: {fit['n_clusters'] or 1}.")
         fact = {"n_clusters": fit["n_clusters"] or 1, "sentence": sentence}
         if fit["n_clusters"] is None:  # no valleys: one cluster
-            return np.zeros(np.load(path, mmap_mode="r").shape[0], np.int64), fact
+            return np.zeros(n, np.int64), fact
         out.unlink(missing_ok=True)
         self._run("export", run, str(out), "--columns", "label")
         return np.load(out)["label"].astype(np.int64), fact

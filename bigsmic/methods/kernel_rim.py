@@ -177,7 +177,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
         A stage does not fit; the message names the remedy.
     """
     if settings.kernel == GRAPH:
-        return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints)
+        remedy = "use method='mic' with a smaller mlmi_rows"  # which kernel RIM lacks
+        return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints, remedy)
     m = min(settings.n_components, size.n)
     columns = replace(size, d=max(size.d, m))
     return rim.plan(columns, settings.linear, memory_limit, n_threads, checkpoints, partial(_with_map, size.n, m))

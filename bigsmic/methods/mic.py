@@ -65,8 +65,15 @@ class Plan(planning.Plan):
     ascent_in_memory: tuple[bool, bool] = (True, True)
 
 
-def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
-    """Plan a fit: the stages of SMIC, and the ascents.
+def plan(
+    size: Size,
+    settings: Any,
+    memory_limit: int | None,
+    n_threads: int,
+    checkpoints: bool,
+    remedy: str = "use a smaller mlmi_rows",
+) -> planning.Plan:
+    """Plan a fit: the stages of SMIC, and the ascents. `remedy` is that of a choice that needs too much memory.
 
     Raises
     ------
@@ -82,7 +89,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             if stage.peak_bytes <= common.memory_limit:
                 break
         select, last = stages.pop("select"), stages.pop("output")
-        stages |= {"ascent": stage, "select": _select_stage(size, settings, select), "output": last}
+        select = replace(_select_stage(size, settings, select), remedy=remedy)
+        stages |= {"ascent": stage, "select": select, "output": last}
     planned = planning.widened(stages.values(), common.memory_limit, n_threads)
     return Plan(**{**vars(common), "stages": planned}, ascent_in_memory=in_memory)
 
@@ -110,8 +118,7 @@ def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
     rows = -(-size.n // max(1, of_smic.tasks))
     task = 8 * rows * size.d + 3 * 8 * 2048 * settings.n_centers + drawn * settings.n_centers * 8 * rows // size.n
     gathered = 5 * 8 * drawn * settings.n_centers
-    remedy = "use method='mic' with a smaller mlmi_rows"  # which kernel RIM on a graph lacks
-    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task), remedy=remedy)
+    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task))
 
 
 # -- the fit

@@ -76,7 +76,7 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
     data: Any = job.archive
     reading = job.reading
     if job.windows is None:
-        rows = int(open_source(job.archive, **reading, storage_options=storage_options).shape[0])
+        rows = open_source(job.archive, **reading, storage_options=storage_options).complete_rows
     else:
         out = os.path.join(job.folder, windows_name(job.rows_of))
         rows, columns = foresee(job.archive, **job.windows, **reading, **limits, out=out)

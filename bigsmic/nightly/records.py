@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from bigsmic.errors import InputError
+from bigsmic.nightly.journal import FILE
 from bigsmic.store import Table
 from bigsmic.types import StrPath
 
@@ -46,11 +48,19 @@ def history(folder: StrPath) -> "pd.DataFrame":
     ----------
     folder : str or Path
         Of the job.
+
+    Raises
+    ------
+    InputError
+        It is not the folder of a job.
     """
     import os
 
     import pandas as pd
 
+    if not any(os.path.lexists(os.path.join(folder, name)) for name in (NAME, FILE)):
+        what = "is not that of a job" if os.path.isdir(folder) else "does not exist"
+        raise InputError(f"history: the folder {os.fspath(folder)} {what}; give what job.toml names as folder")
     found = pd.DataFrame(table(os.fspath(folder)).read())
     for name in ("begun", "ended"):
         found[name] = pd.to_datetime(found[name], unit="s", utc=True)

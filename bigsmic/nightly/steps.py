@@ -132,7 +132,7 @@ def rows_of(job: Job, folder: WorkFolder) -> str:
 def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, progress: Progress) -> int:
     """Count the rows of the archive, after adding windows of new samples."""
     if job.windows is None:
-        return int(open_source(job.archive, **job.reading, storage_options=storage_options).shape[0])
+        return open_source(job.archive, **job.reading, storage_options=storage_options).complete_rows
     limits = {"memory_limit": job.memory_limit, "n_threads": job.threads, **job.reading}
     shown = {"storage_options": storage_options, "progress": progress}
     made = windows(job.archive, out=rows_of(job, folder), **{**job.windows, **limits, **shown})

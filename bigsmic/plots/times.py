@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 100
+MOST_BINS = 10_000
+"""More than a picture has columns of pixels; memory and time of a drawing grow with bins times clusters."""
 DATES = ", such as pandas.DatetimeIndex(times).tz_localize(None)"
 REMEDIES = {"O": DATES, "U": DATES, "T": DATES, "m": ", such as seconds: times / numpy.timedelta64(1, 's')"}
 """How to make times of what is none, by the kind of its dtype: dates in a time zone, or as words, and durations."""
@@ -42,9 +44,11 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     Raises
     ------
     InputError
-        The fit has no labels, or `times` are not one finite number for every row.
+        The fit has no labels, `times` are not one finite number for every row, or `n_bins` is not from 1 to 10,000.
     """
     check_integer("n_bins", n_bins, 1)
+    if n_bins > MOST_BINS:
+        raise InputError(f"n_bins: got {n_bins}; use at most {MOST_BINS:,}, or draw a part of the rows")
     labels, c = result.labels, result.n_clusters
     at = np.arange(len(labels)) if times is None else checked_times(times, len(labels))
     edges, shares = shares_over(at, labels, c, n_bins)

@@ -10,6 +10,8 @@ from bigsmic.store import Run, open_source
 from bigsmic.types import Floats
 
 STAGE = "columns"
+LISTED = 10
+"""Names that a message lists at most."""
 
 
 def keep(run: Run, source: Any) -> None:
@@ -67,9 +69,15 @@ def refuse_other_names(fitted: Sequence[str], names: Sequence[str], who: str) ->
         return
     pairs = zip_longest(names, fitted)
     column, (found, known) = next((j, pair) for j, pair in enumerate(pairs) if pair[0] != pair[1])
-    remedy = (
-        "give them in the order of the fit, X[names]"
-        if sorted(names) == sorted(fitted)
-        else "give the columns of the fit, or an array without names"
-    )
-    raise InputError(f"{who}: column {column} of X is {found!r}, but {known!r} in the fit; {remedy}")
+    if known is None:
+        what = f"X has a column {found!r}, which the fit has not"
+    elif found is None:
+        what = f"X has no column {known!r}, which the fit has"
+    else:
+        what = f"column {column} of X is {found!r}, but {known!r} in the fit"
+    if not set(fitted) <= set(names):
+        remedy = "give the columns of the fit, or an array without names"
+    else:
+        of_file = f", or component={','.join(fitted)!r} of a table" if len(fitted) <= LISTED else ""
+        remedy = f"give {'them in the order' if len(names) == len(fitted) else 'those'} of the fit, X[names]{of_file}"
+    raise InputError(f"{who}: {what}; {remedy}")

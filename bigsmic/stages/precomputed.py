@@ -3,16 +3,21 @@
 It replaces scan, route and neighbors. Positions are row numbers, and row blocks are ranges of rows.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.numerics.graph.signatures import row_signatures
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 from bigsmic.types import Floats, Integers
+
+SIGNATURES = "signatures"
 
 
 def run(job: Job) -> None:
@@ -21,6 +26,7 @@ def run(job: Job) -> None:
     verify(job)
     affinity = context.settings.kernel == "precomputed"
     job.fill("scan", context.source_blocks, _scan)
+    job.run_steps(SIGNATURES, [0], _sign)
     if not job.complete("graph", context.blocks):
         job.fill("graph" if affinity else "lists", context.blocks, _graph if affinity else _lists)
 
@@ -59,6 +65,29 @@ def _scan(context: Context, s: int) -> None:
     context.run.write("route", s, {"home": np.full(hi - lo, s, np.int32), "counts": counts})
     context.run.write("rows", s, {"rows": np.arange(lo, hi)})
     context.run.write("scan", s, {}, info={"crc32": _sums(context.source.read(lo, hi))})
+
+
+def _sign(job: Job, block: int) -> None:
+    """Write signatures of the rows, as the matrix is not kept, and another one may have its rows in another order."""
+    context = job.context
+
+    def blocks() -> Iterator[tuple[int, Any]]:
+        for lo, hi in pairwise(context.source_bounds.tolist()):
+            yield lo, context.source.read(lo, hi)
+
+    job.run.write(SIGNATURES, block, {"rows": row_signatures(blocks, context.n)})
+
+
+def signatures(context: Context) -> Integers:
+    """Signatures of the rows, as :func:`~bigsmic.numerics.graph.signatures.row_signatures` returns them.
+
+    Raises
+    ------
+    RunError
+        The run has none, as those of earlier versions and results that were pickled.
+    """
+    found: Integers = context.run.read(SIGNATURES, 0, "rows")
+    return found
 
 
 def _entries(context: Context, p: int) -> tuple[int, int, Integers, Integers, Floats]:

@@ -41,6 +41,12 @@ class Overlay(Run):
         return Overlay, (self._base, self._top, sorted(self._own))
 
     @property
+    def base_id(self) -> str:
+        """Identifier of the base run."""
+        found: str = self._base.id
+        return found
+
+    @property
     def identity(self) -> Any:
         """Identity of the base run."""
         return self._base.identity

@@ -25,7 +25,7 @@ from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
 FORMAT_VERSION = 3
-SEALED = ("identity", "summary")  # attributes of the run that are used only if their checksum matches
+SEALED = ("identity", "summary", "cut")  # attributes of the run that are used only if their checksum matches
 
 
 class RunGroup(Shared):

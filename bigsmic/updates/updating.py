@@ -79,7 +79,7 @@ def update(  # noqa: PLR0913
         writing = Context(None, run, context.settings)
         known = update_log.entries(run)
         Archive(writing, source, known).refuse_changed(check_all=verify == "all")
-        last = source.shape[0] if stop is None else min(stop, source.shape[0])
+        last = source.complete_rows if stop is None else min(stop, source.shape[0])
         todo = _todo(run, known, last, rows_at_once(context.d))
         where = (engine, client, scheduler, n_threads)
         with running(source, where, progress, None) as (opened, report):
@@ -277,8 +277,9 @@ class Update:
     def __repr__(self) -> str:
         if not self.rows:
             return f"Update: no new rows; {self.last:,} are known"
+        which = f"rows, {self.first:,} to {self.last - 1:,}" if self.rows > 1 else f"row, {self.first:,}"
         return (
-            f"Update: rows {self.first:,} to {self.last - 1:,}, {self.rows:,} of them\n"
+            f"Update: {self.rows:,} new {which}\n"
             f"  sizes      {', '.join(f'{size:,}' for size in self.cluster_sizes)}"
             + (f"\n  in none    {self.in_none:,}" if self.in_none else "")
             + f"\n  novel      {self.novel:,}, {self.novel / self.rows:.1%}"

@@ -59,7 +59,8 @@ class ArchiveViews:
 
         Rows after those that the fit and earlier updates have seen are labelled block by block, as by `predict`, and
         appended to ``updates`` of the run. A repeated call finds nothing new, and a killed call is finished by the next
-        one. The archive may grow meanwhile; rows added after the start of the call are left to the next one.
+        one. The archive may grow meanwhile; rows added after the start of the call are left to the next one, and so is
+        a last line of text without an end, which may be half written.
 
         Parameters
         ----------

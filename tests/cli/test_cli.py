@@ -354,6 +354,8 @@ def test_where_nothing_is_parted_the_next_command_is_said_and_works(tmp_path):
     assert document["n_clusters"] == found.best
     cut = bigsmic.Result.open(tmp_path / "cut.zarr")
     assert set(cut.labels) == set(range(found.best))
+    assert json.loads(bigsmic_cli(*command, "--json").stdout) == document
+    command[command.index("-c") + 1] = "2"
     assert failure(*command) == (5, "RunError")
 
 

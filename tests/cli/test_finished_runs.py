@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import typer
 import zarr
 from pages import Page
 from sklearn.datasets import make_blobs
@@ -119,6 +120,34 @@ def test_cut_takes_its_place_by_either_name(run, tmp_path):
         place = tmp_path / f"cut{name}.zarr"
         assert typed("cut", run, "-c", 2, name, place, "--quiet").output == ""
         assert bigsmic.Result.open(place).n_clusters == 2
+
+
+def test_predictions_of_others_are_refused_in_words_of_the_command_line(run, archive, tmp_path):
+    words = ("predict", run, archive, "--out", tmp_path / "predicted.zarr", "--rows")
+    assert typed(*words, ":9").exit_code == 0
+    done = typed(*words, ":8")
+    assert done.exit_code == 5
+    assert "unless --overwrite allows it for its arrays labels and posterior; give another --out" in done.stderr
+    assert typed(*words, ":8", "--overwrite").exit_code == 0
+
+
+def test_usage_names_arguments_as_descriptions_do():
+    """They are in capitals in "Write the labels of RUN"."""
+    for name, command in typer.main.get_command(main.app).commands.items():
+        found = {parameter.metavar for parameter in command.params if parameter.param_type_name == "argument"}
+        assert all(metavar and metavar.isupper() for metavar in found), name
+
+
+def test_the_same_cut_finds_the_finished_one_and_others_are_refused(run, tmp_path, monkeypatch):
+    first = typed("cut", run, "-c", 2, "-o", tmp_path / "cut.zarr")
+    monkeypatch.setattr(SMICResult, "cut", lambda *_: pytest.fail("was cut"))
+    again = typed("cut", run, "-c", 2, "-o", tmp_path / "cut.zarr")
+    assert (again.exit_code, again.stdout) == (0, first.stdout)
+    other = bigsmic.Result.open(run).save(tmp_path / "other.zarr").location
+    for command in [("cut", run, "-c", 3), ("cut", other, "-c", 2)]:
+        done = typed(*command, "-o", tmp_path / "cut.zarr")
+        assert done.exit_code == 5
+        assert "cut.zarr exists already, and nothing is overwritten" in done.stderr
 
 
 def test_a_cut_to_a_taken_place_is_refused_before_the_work(run, tmp_path, monkeypatch):

@@ -333,6 +333,31 @@ def test_cells_in_another_order_are_refused(cells, tmp_path):
     assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])
 
 
+@pytest.mark.parametrize("graph", ["distances", "connectivities"])
+def test_cells_of_a_graph_in_another_order_are_refused(cells, tmp_path, graph):
+    """Also if all entries are 1, as those of these connectivities."""
+    result = cluster(cells, 3, use_graph=graph, out=tmp_path / "run.zarr", **BRIEF)
+    moved = cells[np.r_[0:100, 101, 100, 102:300]].copy()
+    with pytest.raises(InputError, match="cell 101 has the row of cell 100 of the fit, so the cells are in another"):
+        annotate(moved, bigsmic.Result.open(tmp_path / "run.zarr"), "again")
+    assert "again" not in moved.obs
+    annotate(cells, result, "again")
+    cells.obsp[graph] = cells.obsp[graph].astype("f4")  # which has fewer digits
+    annotate(cells, result, "again")
+    shuffled = moved.obsp[graph]
+    moved.obsp[graph] = shuffled[np.random.default_rng(0).permutation(300)]  # another graph, of which nothing is known
+    annotate(moved, result, "again")
+    moved.obsp["null"], moved.obsp[graph] = shuffled, cells.obsp[graph]  # a shuffled copy beside the graph of the fit
+    annotate(moved, result, "again")
+
+
+def test_results_of_a_graph_that_were_pickled_say_nothing_about_the_order(cells):
+    """They have what predictions need."""
+    result = pickle.loads(pickle.dumps(cluster(cells, 3, use_graph="distances", **BRIEF)))
+    annotate(moved := cells[::-1].copy(), result, "again")
+    assert np.array_equal(moved.obs["again"].cat.codes, result.labels)
+
+
 def test_other_representations_may_have_the_same_rows_elsewhere(cells, rows):
     """Such as shuffled rows that a null hypothesis is tested on, and coordinates on a grid that were mirrored."""
     cells.obsm = {"shuffled": rows[::-1].copy(), "X_pca": rows}

@@ -139,6 +139,29 @@ def test_two_peaks_are_one_cluster(tmp_path):
     assert (labels.tolist(), fact) == ([0, 0], {"n_clusters": 1, "sentence": "Clusters: 1."})
 
 
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ([], 0),
+        (["-c", "5"], 5),
+        (["-c5"], 5),
+        (["--clusters=5", "--threads", "1"], 5),
+        (["--seed", "-3", "-c", "4", "--clusters", "5"], 5),
+        (["--cluster", "5"], 0),
+        (["-c", "many"], 0),
+        (["-c"], 0),
+    ],
+)
+def test_fewer_peaks_than_clusters_are_one_cluster(tmp_path, options, asked):
+    assert clustering.asked_clusters(options) == asked
+    np.save(tmp_path / "group3.npy", np.zeros((4, 3), "f4"))
+    if asked:
+        runner = clustering._Runner(["no-such"], tmp_path, params(options=options))
+        with pytest.warns(UserWarning, match=r"group3: 4 peaks cannot be 5 clusters, as options asks for, and are one"):
+            labels, fact = runner.labels(tmp_path / "group3.npy")
+        assert (labels.tolist(), fact["n_clusters"]) == ([0] * 4, 1)
+
+
 @pytest.mark.end_to_end
 def test_a_folder_of_other_peaks_says_to_give_another(clouds):
     path, _ = clouds

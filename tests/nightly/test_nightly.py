@@ -24,6 +24,12 @@ def folder_of(tmp_path):
     return WorkFolder(tmp_path / "nights")
 
 
+@pytest.mark.parametrize(("name", "message"), [("nihgts", "nihgts does not exist"), ("", "is not that of a job")])
+def test_the_history_of_another_folder_is_refused(tmp_path, name, message):
+    with pytest.raises(InputError, match=f"history: the folder .*{message}; give what job.toml names as folder"):
+        history(tmp_path / name)
+
+
 # -- what is due
 
 
@@ -45,6 +51,18 @@ def test_the_first_night_fits_and_the_next_ones_label_what_has_come(tmp_path, ma
     assert table.run.tolist() == [1, 1]
     assert table.clusters.tolist() == [3, 3]
     assert (table.ended >= table.begun).all()
+
+
+def test_a_line_of_text_that_is_being_written_is_left_to_the_next_night(tmp_path, machine):
+    machine.night(300)
+    lines = "a,b,c\n" + "".join(f"{x},{y},{z}\n" for x, y, z in machine.array[:].tolist())
+    (tmp_path / "machine.csv").write_text(lines + "1,2,12.3")
+    file = written(tmp_path, 'archive = "machine.csv"\nfolder = "nights"\n[fit]\nc = 3\nt = 5\nshrinkage = 0\n')
+    assert (check(file), nightly(file).rows) == (300, 300)
+    assert nightly(file).steps == {}
+    (tmp_path / "machine.csv").write_text(lines + "1,2,12.345\n")
+    assert nightly(file).rows == 301
+    assert len(labels_of(tmp_path / "nights")) == 301
 
 
 @pytest.mark.parametrize("text", ["", "[windows]\nlength = 10\nrate = 25\n"])

@@ -346,6 +346,13 @@ def test_rows_of_one_time_have_one_stretch(fits, ax, times):
     ax.figure.savefig("/dev/null", format="svg")
 
 
+@pytest.mark.parametrize(("n_bins", "message"), [(0, "use at least 1"), (10**9, "use at most 10,000, or draw a part")])
+def test_a_timeline_of_no_bins_or_too_many_is_refused(fits, ax, n_bins, message):
+    with pytest.raises(InputError, match=f"n_bins: got {n_bins}; {message}"):
+        plots.timeline(fits("smic"), n_bins=n_bins, ax=ax)
+    plots.timeline(fits("smic"), n_bins=10_000, ax=ax)
+
+
 def test_areas_end_at_one_where_all_rows_are_in_clusters(fits, ax):
     result = fits("smic")
     plots.timeline(result, n_bins=7, ax=ax)

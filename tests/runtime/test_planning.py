@@ -108,6 +108,8 @@ def least_limit(n, d, c, **options):
         ("mspc", (4_000, 20_000), {}, None, "fewer rows"),
         ("rim", (200_000, 50), {"n_init_categories": 5000}, {"n_init_categories": 50}, "n_init_categories below 5000"),
         ("kernel_rim", (200_000, 50), {"n_components": 4000}, {"n_components": 256}, "n_components below 4000"),
+        ("mic", (60_000, 4), {}, {"mlmi_rows": 2000}, "use a smaller mlmi_rows"),
+        ("kernel_rim", (60_000, 4), {"kernel": "local_scaling"}, None, "use method='mic' with a smaller mlmi_rows"),
         ("smic", (2_000_000, 50), {"t": 50}, {"t": 5}, "candidates or neighbours"),
         ("smic", (200_000, 100_000), {}, None, ""),  # rows of the blocks of input are as wide as they are
     ],

@@ -1,6 +1,7 @@
 """Names of columns, which a run keeps, and which new rows must have in the same order."""
 
 import pickle
+import re
 
 import dask.dataframe
 import numpy as np
@@ -11,6 +12,7 @@ from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.errors import InputError
+from bigsmic.stages.columns import refuse_other_names
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")  # of who writes
 
@@ -40,6 +42,28 @@ def test_rows_with_the_columns_in_another_order_are_refused(frame, result, metho
     with pytest.raises(InputError, match="column 2 of X is 'age', but 'depth' in the fit; give the columns of the fit"):
         predict(frame.rename(columns={"depth": "age"}))
     assert np.array_equal(predict(frame), predict(frame.to_numpy()))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            OTHERS,
+            "them in the order of the fit, X[names], or component='height,width,depth' of a table",
+        ),
+        (["height", "width"], "X has no column 'depth', which the fit has; give the columns of the fit, or an array"),
+        (
+            [*NAMES, "age"],
+            "X has a column 'age', which the fit has not; give those of the fit, X[names], or component=",
+        ),
+    ],
+)
+def test_columns_that_are_missing_or_too_many_are_named(names, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        refuse_other_names(NAMES, names, "update")
+    wide = [f"c{i}" for i in range(11)]
+    with pytest.raises(InputError, match=r"give them in the order of the fit, X\[names\]\Z"):
+        refuse_other_names(wide, wide[::-1], "update")
 
 
 def test_rows_to_be_scaled_have_the_columns_of_the_fit(frame, result):

@@ -51,6 +51,36 @@ def test_a_fit_of_a_table_resumes_and_predicts(tables):
         found.predict(tables / "rows.csv", component="load,noise,heat")
 
 
+def test_a_last_line_without_an_end_is_a_row_unless_the_file_grows_while_it_is_read(tmp_path):
+    table = written(tmp_path / "a.csv", "a,b\n1,2\n3,12.3")
+    source = open_source(table)
+    assert source.complete_rows == 1
+    assert np.array_equal(source.read(0, 2), [[1, 2], [3, 12.3]])
+    written(table, "a,b\n1,2\n3,12.345\n")
+    assert np.array_equal(source.read(0, 1), [[1, 2]])
+    with pytest.raises(InputError, match=r"may have been half written; fit the complete ones, rows=slice\(1\), or try"):
+        source.read(0, 2)
+    again = open_source(table)
+    assert (again.complete_rows, again.read(1, 2)[0, 1]) == (2, 12.345)
+
+
+def test_an_update_leaves_a_last_line_without_an_end_to_the_next_one(tmp_path):
+    pd.DataFrame(ROWS, columns=NAMES).to_csv(table := tmp_path / "rows.csv", index=False)
+    found = bigsmic.fit(table, 3, out=tmp_path / "run", **FAST)
+    with open(table, "a") as file:
+        file.write("1,2,3\n4,5,12.3")
+    assert found.update(table).rows == 1
+    with open(table, "a") as file:
+        file.write("45\n")
+    assert found.update(table).rows == 1
+    assert len(found.archive_labels()) == 3002
+
+
+def test_a_number_that_is_half_written_is_said_to_be(tmp_path):
+    with pytest.raises(InputError, match=r"read as a table .*; its last line has no end: if it is being"):
+        open_source(written(tmp_path / "a.csv", "a,b\n" + "1,2\n" * 2000 + "1,-")).read(0, 1)
+
+
 def test_integers_may_have_fractions_further_down(tmp_path):
     table = written(tmp_path / "a.csv", "a,b\n" + "1,2\n" * 2000 + "1.5,\n")
     assert np.array_equal(open_source(table).read(1999, 2001), [[1, 2], [1.5, np.nan]], equal_nan=True)

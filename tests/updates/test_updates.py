@@ -244,6 +244,12 @@ def test_nothing_new(archive, rows):
     assert (found.rows, repr(found)) == (0, "Update: no new rows; 800 are known")
 
 
+def test_an_update_says_how_many_rows_are_new_and_which(archive):
+    _, result, path = archive
+    assert repr(result.update(path / "X", stop=801)).splitlines()[0] == "Update: 1 new row, 800"
+    assert repr(result.update(path / "X")).splitlines()[0] == "Update: 699 new rows, 801 to 1,499"
+
+
 def test_new_rows_that_are_all_noise_are_an_update_like_others(rows, tmp_path):
     array = zarr.create_array(str(tmp_path / "X"), data=rows[:1500], chunks=(100, 3))
     result = bigsmic.fit(tmp_path / "X", 3, noise=True, out=tmp_path / "run", **BRIEF)

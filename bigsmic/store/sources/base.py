@@ -46,6 +46,11 @@ class Source:
         return np.dtype(self.array.dtype)
 
     @property
+    def complete_rows(self) -> int:
+        """Number of rows that no writer can be in the middle of, for archives that grow."""
+        return self.shape[0]
+
+    @property
     def band_bytes(self) -> int:
         """Bytes that one read brings to memory in addition to the rows asked for."""
         return 0
