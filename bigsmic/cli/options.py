@@ -158,7 +158,8 @@ IMAGINED = (
 
 ARGUMENTS = (
     *(Flag(name, int, "", option="--clusters") for name in ("c", "n_clusters", CLUSTERS)),
-    *(Flag(name, str, "") for name in ("out", "length", "step", "overwrite")),
+    *(Flag(name, str, "") for name in ("out", "length", "step")),
+    Flag("overwrite", bool, ""),
 )
 """Options that commands declare themselves, in addition to those of panels."""
 
@@ -187,8 +188,11 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     >>> as_typed("predict: not overwritten, unless overwrite=True allows it", ROWS)
     'predict: not overwritten, unless --overwrite allows it'
     """
-    message = respelled(message, {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}, leads)
-    message = message.replace("--overwrite True", "--overwrite")  # a flag, not an option with a value
+    known = (*flags, *ARGUMENTS)
+    message = respelled(message, {flag.name: flag.spelling for flag in known}, leads)
+    for flag in known:
+        if flag.kind is bool:  # a switch, typed without a value
+            message = message.replace(f"{flag.spelling} True", flag.spelling)
     return _SLICE.sub(lambda found: ":".join(end.replace("None", "") for end in found.groups()), message)
 
 

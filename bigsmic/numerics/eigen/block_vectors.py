@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.basis import Basis
 from bigsmic.numerics.eigen.chebyshev import Filter
-from bigsmic.numerics.eigen.spare_vectors import SpareVectors, StoredVectors, VectorsInMemory
+from bigsmic.numerics.eigen.spare_vectors import SpareVectors, StoredVectors, spare_vectors
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.eigen.tall_products import gram, inner, subtract
 from bigsmic.numerics.hashing import row_uniform
@@ -145,7 +145,7 @@ class RowSpace:
         newer = self._last
         self._last = self._empty(0)
         self._drop_work()
-        older = self._spare(newer.shape[1])
+        older = self._second_block(newer.shape[1])
         for j in range(filter.degree):
             newer = self._recur(filter, older, newer, is_first=j == 0)
         self._work = newer
@@ -294,7 +294,7 @@ class RowSpace:
         makes of the values what is returned.
         """
         self._fetch_work()
-        new = None if width == self._work.shape[1] else self._spare(width)
+        new = None if width == self._work.shape[1] else self._second_block(width)
 
         def of_block(p: int) -> Any:
             own = self._work[self.shard.rows(p)]
@@ -311,11 +311,8 @@ class RowSpace:
             self._work = new.taken()
         return found
 
-    def _spare(self, width: int) -> SpareVectors:
-        """A second block of vectors."""
-        if self.spare is None:
-            return VectorsInMemory(self.shard, width, self.basis.dtype)
-        return StoredVectors(self.shard, self.spare, width)
+    def _second_block(self, width: int) -> SpareVectors:
+        return spare_vectors(self.shard, width, self.basis.dtype, self.spare)
 
     def _set_work_aside(self) -> None:
         """Free the memory of W until it is needed again, if there are files for it."""

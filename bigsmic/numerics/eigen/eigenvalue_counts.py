@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.basis import Basis
 from bigsmic.numerics.eigen.block_vectors import Product
-from bigsmic.numerics.eigen.spare_vectors import SpareVectors, StoredVectors, VectorsInMemory
+from bigsmic.numerics.eigen.spare_vectors import spare_vectors
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.types import Floats
@@ -49,9 +49,7 @@ class SignVectors:
 
     def __init__(self, shard: Shard, product: Product, seed: int, spare: Basis | None = None) -> None:
         self.shard, self.product, self.seed, self.spare = shard, product, seed, spare
-        self._older: SpareVectors = (
-            StoredVectors(shard, spare, N_VECTORS) if spare else VectorsInMemory(shard, N_VECTORS, np.float32)
-        )
+        self._older = spare_vectors(shard, N_VECTORS, np.float32, spare)
         self._newer = np.empty((0, N_VECTORS), np.float32)
 
     def close(self) -> None:

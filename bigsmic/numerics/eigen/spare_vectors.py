@@ -41,6 +41,11 @@ class SpareVectors(Protocol):
         ...
 
 
+def spare_vectors(shard: Shard, width: int, dtype: DTypeLike, files: Basis | None) -> SpareVectors:
+    """Vectors in these files, whose row blocks are those of the shard; in memory without files."""
+    return VectorsInMemory(shard, width, dtype) if files is None else StoredVectors(shard, files, width)
+
+
 class VectorsInMemory:
     """Vectors in memory.
 

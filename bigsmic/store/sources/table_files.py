@@ -50,7 +50,7 @@ class TableSource(DaskSource):
 
     def __init__(self, path: str, component: str | None = None) -> None:
         self._path = path
-        self._size = _size_without_end(path)
+        self._unended_bytes = _unended_bytes(path)
         frame = self._parsed(lambda: _frame(path, component))
         self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame)))
         self.name = path
@@ -68,12 +68,16 @@ class TableSource(DaskSource):
     @property
     def complete_rows(self) -> int:
         """Number of rows without a last line of text that has no end: its writer may be in the middle of a number."""
-        return self.shape[0] - (self._size is not None)
+        return self.shape[0] - (self._unended_bytes is not None)
 
     def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""
         rows = self._parsed(lambda: super(TableSource, self).read(lo, hi))
-        if self._size is not None and hi == self.shape[0] and os.path.getsize(self._path) != self._size:
+        if (
+            self._unended_bytes is not None
+            and hi == self.shape[0]
+            and os.path.getsize(self._path) != self._unended_bytes
+        ):
             raise InputError(
                 f"input: the last line of {shown(self._path)!r} had no end, and the file has grown since it was "
                 f"opened, so that the line may have been half written; fit the complete ones, rows=slice({hi - 1}), or "
@@ -98,7 +102,7 @@ class TableSource(DaskSource):
             ) from error
         except (ValueError, TypeError, NotImplementedError) as error:  # those of pandas and Arrow are among these
             cause = error.__cause__ or error  # dask wraps the errors of readers
-            half = "; its last line has no end: if it is being written, try again later" if self._size else ""
+            half = "; its last line has no end: if it is being written, try again later" if self._unended_bytes else ""
             raise InputError(
                 f"input: {shown(self._path)!r} could not be read as a table of numbers ({type(cause).__name__}: "
                 f"{_first_line(cause)}); mend it, or name its columns of numbers with component={half}"
@@ -129,7 +133,7 @@ def _frame(path: str, component: str | None) -> Any:
     return frame
 
 
-def _size_without_end(path: str) -> int | None:
+def _unended_bytes(path: str) -> int | None:
     """Bytes of a file of text whose last line has no end, as if it were being written; None for other files."""
     if _suffix(path) == PARQUET:
         return None
