@@ -114,6 +114,29 @@ def test_parts_are_the_answer_though_labelings_agree_on_pieces_of_curves(seed):
     assert adjusted_rand_score(y, result.labels) == 1
 
 
+@pytest.mark.parametrize("seed", [29, 33])
+def test_parts_of_the_graph_are_no_answer_if_they_join_blobs(seed, monkeypatch):
+    """Two moons lie along curves, and fall apart by an eigengap; two blobs that nearly touch do not."""
+    moons, which = make_moons(500, noise=0.05, random_state=seed)
+    blobs, of = make_blobs(500, centers=[(-0.75, 2.25), (1, 2)], cluster_std=0.25, random_state=seed)
+    X, y = np.concatenate([moons, blobs]), np.concatenate([which, of + 2])
+    assert adjusted_rand_score(y, bigsmic.fit(X, **UNSCALED).labels) > 0.95
+    monkeypatch.setattr(number, "_join_blobs", lambda *_: False)
+    assert bigsmic.fit(X, **UNSCALED).n_clusters == 3
+
+
+def test_parts_of_the_graph_are_no_answer_if_it_falls_into_the_clusters_shown_as_well(monkeypatch):
+    """Few rows of two moons beside three blobs: the moons touch somewhere, and are one part without sparse rows."""
+    draw = np.random.default_rng([106, 300])
+    moons, which = make_moons(150, noise=0.05, random_state=int(draw.integers(1 << 30)))
+    of = draw.integers(0, 3, 150)
+    blobs = np.array([(-2, 2), (3, 2), (0, -3)])[of] + draw.normal(0, 0.2, (150, 2))
+    X, y = np.concatenate([moons, blobs]), np.concatenate([which, of + 2])
+    assert adjusted_rand_score(y, bigsmic.fit(X, **UNSCALED).labels) > 0.95
+    monkeypatch.setattr(number, "ALL_BUT_EQUAL", 1.1)
+    assert bigsmic.fit(X, **UNSCALED).n_clusters == 4
+
+
 def test_fewer_parts_are_no_answer_if_the_clearest_gap_is_at_the_clusters_shown():
     """Six bars, three in a row."""
     draw = np.random.default_rng([0, 1500])

@@ -51,10 +51,10 @@ def clear_parts(context: Context, most: int, along_curves: bool, on_one: bool = 
     return n_parts if long and gaps.max() >= (GAP_BESIDE_CURVE if on_one else CLEAR_GAP) else None
 
 
-def have_gap(context: Context, n_parts: int) -> bool:
-    """Whether the graphs have an eigengap after so many parts that is more than those within parts mostly are."""
+def have_gap(context: Context, n_parts: int, least: float = NEXT_GAP) -> bool:
+    """Whether the graphs have an eigengap after so many parts; by default one that is rare within parts."""
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
-    return bool(spectra) and common_gaps(spectra, [n_parts]).item() > NEXT_GAP
+    return bool(spectra) and common_gaps(spectra, [n_parts]).item() > least
 
 
 def are_solid(context: Context, n_parts: int) -> bool:

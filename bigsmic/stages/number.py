@@ -8,6 +8,7 @@ import numpy as np
 
 from bigsmic.numerics.labeling import blobs, consensus, noise
 from bigsmic.numerics.labeling.merge_tree import MergeTree
+from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -33,6 +34,8 @@ NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
+ALL_BUT_EQUAL = 0.97
+"""Agreement of labelings from which the clusters shown are no pieces of others if the graph falls into them."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 
@@ -61,7 +64,7 @@ def _count(job: Job, block: int) -> None:
     context = job.context
     evidence, noted = _evidence(job)
     shown, (least, most) = evidence.shown, open_range(context, evidence.n_columns)
-    parts, shape = _checked_parts(job, _parts_of_graph(context, evidence), evidence)
+    parts, shape = _checked_parts(job, _parts_of_graph(job, evidence), evidence)
     other = None if parts else _other_number(job, evidence)
     by_groups = int(np.clip(parts or other or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
@@ -195,21 +198,44 @@ def _bent(context: Context, evidence: Evidence) -> int | None:
     return n_parts if graph_parts.have_gap(context, n_parts) else None
 
 
-def _parts_of_graph(context: Context, evidence: Evidence) -> int | None:
+def _parts_of_graph(job: Job, evidence: Evidence) -> int | None:
     """Number of parts by a clear eigengap, or else of bent clusters, that may be the answer; None for none.
 
     They may if dense parts are bent clusters, if rows lie along curves, or if the clusters shown, on which labelings do
-    not agree, are pieces of curves.
+    not agree, are pieces of curves; not if the graph falls into the clusters shown as well, nor if they join blobs.
     """
+    context = job.context
+    if _are_parts_too(context, evidence):
+        return None
     if evidence.dense:
         return len(evidence.dense.roots)
     if not (evidence.on_pieces or evidence.along_curves):
         return None
     found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves, evidence.is_one_curve)
     if found is not None:
-        return found if evidence.disagree or found < evidence.shown else None
+        may_be = evidence.disagree or found < evidence.shown
+        return found if may_be and not _join_blobs(job, evidence, found) else None
     may_bend = not context.settings.number_given and evidence.agreement < PLAIN_OF_ONE_VOICE
     return _bent(context, evidence) if may_bend else None
+
+
+def _are_parts_too(context: Context, evidence: Evidence) -> bool:
+    """Whether labelings all but agree on the clusters shown, and the graph falls into these, whatever its fewer parts.
+
+    Labelings cut a bent cluster at different places.
+    """
+    clear = evidence.agreement >= ALL_BUT_EQUAL
+    return clear and graph_parts.have_gap(context, evidence.shown, graph_parts.CLEAR_GAP)
+
+
+def _join_blobs(job: Job, evidence: Evidence, n_parts: int) -> bool:
+    """Whether some part joins several of the clusters shown that are blobs, and not pieces of a curve."""
+    shown = evidence.drawn(evidence.trees, evidence.shown)
+    parts = evidence.drawn(evidence.by_density, n_parts).labels
+    part_of = contingency(shown.labels, parts, shown.labels.max() + 1, n_parts).argmax(axis=1)
+    shapes = drawn_clusters.pieces(job, shown)
+    several = np.flatnonzero(np.bincount(part_of) > 1)
+    return any(shapes.are_blobs(part_of == part) for part in several)
 
 
 def _checked_parts(job: Job, parts: int | None, evidence: Evidence) -> tuple[int | None, dict[str, float | None]]:

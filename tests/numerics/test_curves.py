@@ -63,3 +63,12 @@ def test_some_clusters_may_be_pieces_of_a_curve_beside_others():
     assert not found.are_of_curves()
     assert found.are_of_curves(np.arange(5) < 4)
     assert not found.are_of_curves(np.zeros(5, bool))
+
+
+def test_blobs_are_told_from_pieces_of_a_curve_by_their_mean():
+    X, labels = _arcs(2, 0.05)
+    blobs = np.random.default_rng(0).normal(size=(4000, 2))
+    found = pieces(np.concatenate([X, blobs]), np.concatenate([labels, 2 + np.arange(4000) % 2]))
+    assert found.are_blobs(np.arange(4) >= 2)
+    assert not found.are_blobs(np.arange(4) < 2)
+    assert not found.are_blobs(np.zeros(4, bool))

@@ -10,6 +10,8 @@ from bigsmic.types import Floats, Integers
 EVEN = -1.0
 """Excess kurtosis along their first axes below which rows are spread evenly: -1.2 on a line, and less on an arc that
 turns back; 0 for a Gaussian, -0.96 for two whose means are three deviations apart."""
+BLUNT = -0.7
+"""The same from which on clusters are blobs: if they touch in a plane they have -0.7 to 0.2."""
 LONG = 0.5
 """Share of the variance along their first axes from which on clusters are long."""
 FEWEST_ROWS = 20
@@ -50,6 +52,11 @@ class Pieces(NamedTuple):
             return False
         kurtosis, share = (np.average(values[among], weights=sizes) for values in (self.kurtosis, self.share))
         return bool(kurtosis < EVEN and share > long)
+
+    def are_blobs(self, among: Any) -> bool:
+        """Whether some of the clusters, bool (c,), are blobs in the mean over their rows, and no pieces of curves."""
+        sizes = self.sizes[among]
+        return bool(sizes.sum()) and bool(np.average(self.kurtosis[among], weights=sizes) > BLUNT)
 
     def n_of_curves(self) -> int:
         """Number of the clusters that are long, each by itself, with rows spread evenly along them."""
