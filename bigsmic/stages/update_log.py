@@ -71,6 +71,16 @@ def entries(run: Run) -> list[Entry]:
     return [Entry.read(run, number) for place, number in enumerate(run.numbers(LOG)) if number == place]
 
 
+def entries_within(run: Run, n_rows: int) -> list[Entry]:
+    """The same for an archive of so many rows, without a killed call that would label more.
+
+    Its archive has become shorter, as when rows that it refused were dropped, and none of its labels has been read.
+    """
+    known = entries(run)
+    begun_beyond = known and known[-1].last > n_rows and not run.done(DRIFT, known[-1].number)
+    return known[:-1] if begun_beyond else known
+
+
 def lacking(run: Run, entry: Entry) -> list[int]:
     """Blocks of a call that the run lacks, or that have other rows, as of a call whose entry is lost."""
     missing = set(run.missing(STAGE, entry.blocks))
@@ -81,7 +91,7 @@ def lacking(run: Run, entry: Entry) -> list[int]:
 
 
 def forget_lost(run: Run, known: list[Entry]) -> None:
-    """Strike what calls whose entries are lost have left off the ledger, so that their rows are new again."""
+    """Strike what calls other than the known ones have left off the ledger, so that their rows are new again."""
     for stage, end in ((LOG, len(known)), (DRIFT, len(known)), (STAGE, _end(known))):
         for number in run.numbers(stage):
             if number >= end:

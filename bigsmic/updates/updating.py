@@ -78,7 +78,7 @@ def update(  # noqa: PLR0913
     run = context.run.for_writing()
     try:
         writing = Context(None, run, context.settings)
-        known = update_log.entries(run)
+        known = update_log.entries_within(run, source.shape[0])
         update_log.forget_lost(run, known)
         Archive(writing, source, known).refuse_changed(check_all=verify == "all")
         last = source.complete_rows if stop is None else min(stop, source.shape[0])

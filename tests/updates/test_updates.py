@@ -10,7 +10,7 @@ from small_fits import BRIEF
 
 import bigsmic
 from bigsmic import portable, prediction
-from bigsmic.errors import InputError, OptionError, RunError, RunLockedError, RunMismatchError
+from bigsmic.errors import InputError, NonFiniteError, OptionError, RunError, RunLockedError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.numerics import hashing
 from bigsmic.numerics.selection import reservoir
@@ -210,6 +210,20 @@ def test_resuming_the_fit_keeps_its_updates(archive, rows):
     assert len(again.updates) == 0
     bigsmic.fit(rows[:800], 3, out=path / "run", **BRIEF)
     assert len(bigsmic.Result.open(path / "run").updates) == 700
+
+
+def test_rows_that_an_update_refused_may_be_dropped(archive, rows):
+    array, result, path = archive
+    array[1450] = np.nan
+    with pytest.raises(NonFiniteError, match=r"first at row 1450, column 0; drop or impute these rows"):
+        result.update(path / "X")
+    array.resize((1499, 3))
+    array[1450:] = rows[1451:1500]
+    assert result.update(path / "X").rows == 699
+    np.testing.assert_array_equal(result.updates.labels, result.predict(np.delete(rows[800:1500], 650, axis=0)))
+    array.resize((1400, 3))
+    with pytest.raises(RunMismatchError, match="has 1,400 rows, and had 1,499"):
+        result.update(path / "X")
 
 
 DAMAGE = {
