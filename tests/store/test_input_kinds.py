@@ -1,5 +1,6 @@
 """What may be handed in for rows: read in blocks where it can be, refused in one line where it cannot."""
 
+import pickle
 from types import SimpleNamespace
 
 import anndata
@@ -135,6 +136,22 @@ def test_blocks_that_are_not_what_the_dask_array_says_are_refused(block, message
     array = array.map_blocks(block, chunks=array.chunks, meta=np.empty((0, 0)))
     with pytest.raises(InputError, match=message):
         open_source(array).read(0, 30)
+
+
+def test_an_absent_chunk_of_a_zarr_array_behind_a_dask_array_is_an_error(tmp_path):
+    zarr.create_array(tmp_path / "X", data=ROWS, chunks=(20, 3))
+    array = dask.array.from_zarr(str(tmp_path / "X"))
+    (tmp_path / "X" / "c" / "1" / "0").unlink()
+    for source in (open_source(array + 0), open_source(xarray.DataArray(array))):
+        assert np.array_equal(source.read(40, 60), ROWS[40:])
+        again = pickle.loads(pickle.dumps(source))
+        for reading in (source, again):
+            with pytest.raises(
+                StorageError, match=r"rows 15:35 of the dask array .* chunk .*c/1/0 is missing, and would"
+            ):
+                reading.read(15, 35)
+    filled = open_source(array, missing_chunks="fill").read(15, 45)
+    assert np.array_equal(filled, np.where(np.arange(15, 45)[:, None] // 20 == 1, 0, ROWS[15:45]))
 
 
 def test_a_persisted_dask_array_is_read_from_its_cluster():

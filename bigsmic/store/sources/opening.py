@@ -94,17 +94,17 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
     if is_zarr(data):
         windows = group_of(data)
         return ZarrSource(data, missing_chunks) if windows is None else WindowSource(data, missing_chunks, windows)
-    return _in_process(data).named(names_of(data))
+    return _in_process(data, missing_chunks).named(names_of(data))
 
 
-def _in_process(data: Any) -> "Source":
+def _in_process(data: Any, missing_chunks: str) -> "Source":
     """The source for rows in memory, or for a dask array or dataframe."""
     if admission.is_dask_frame(data):
         data = numbers_of(data)
     if hasattr(data, "dask") and hasattr(data, "compute"):
-        return DaskSource(data)
+        return DaskSource(data, missing_chunks)
     if admission.reads_ranges(data):
-        return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
+        return DaskSource(data.data, missing_chunks) if admission.is_lazy_dask(data) else SlicedSource(data)
     if admission.is_frame(data) and np.asanyarray(data.iloc[:0]).dtype == object:  # truth values beside numbers, say
         data = data.to_numpy(np.float64, na_value=np.nan)
     return Source(to_array("input", data), "array")
