@@ -246,6 +246,20 @@ REFUSED = {
 }
 
 
+def test_fields_are_refused_with_what_makes_columns_of_them():
+    with pytest.raises(InputError, match=r"with the fields \('a', 'b'\); .*structured_to_unstructured\(X\)"):
+        open_source(frame().to_records(index=False))
+
+
+def test_the_columns_that_a_refusal_leaves_are_read():
+    """Durations are numbers for pandas."""
+    table = frame(lasted=pd.to_timedelta(np.arange(9), unit="s"))
+    with pytest.raises(InputError, match=r"columns \['lasted'\] are not numbers; pass df\.select_dtypes\(") as refusal:
+        open_source(table)
+    pick = str(refusal.value).partition("pass df.")[2].partition(", or ")[0]
+    assert open_source(eval(f"df.{pick}", {"df": table})).column_names == ["a", "b"]
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_holds_no_rows_is_refused_at_once(name):
     make, message = REFUSED[name]

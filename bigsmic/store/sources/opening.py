@@ -113,6 +113,11 @@ def _in_process(data: Any, missing_chunks: str) -> "Source":
 def _check_rows(source: Source, data: Any) -> None:
     if not source.shape:
         raise InputError("input: got a single value or object; give an array (n_samples, n_features), or its location")
+    if source.dtype.names:
+        raise InputError(
+            f"input: got shape {source.shape} of a structured array with the fields {brief(source.dtype.names)}; give "
+            "these as columns: numpy.lib.recfunctions.structured_to_unstructured(X)"
+        )
     refuse_other_rank("input", source.shape, data)
     if source.dtype.kind not in "fiub":
         raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
