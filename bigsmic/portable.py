@@ -13,7 +13,7 @@ from bigsmic.errors import RunError, StorageError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import PROJECTION
-from bigsmic.stages import columns, novelty
+from bigsmic.stages import columns, novelty, update_log
 from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import (
@@ -97,7 +97,7 @@ def carried(context: Any, tells: Any) -> Any:
     CorruptBlockError
     """
     run, wanted = context.run, needed(context)
-    blocks = run.blocks()
+    blocks = _finished(run)
     room = CARRIED_BYTES - 4 * context.n - _bytes(run, blocks, wanted)
     if room < 0:
         raise RunError(
@@ -105,7 +105,7 @@ def carried(context: Any, tells: Any) -> Any:
             f"{CARRIED_BYTES >> 20} MiB that a pickle may contain; fit with out=, or pickle the result of "
             "result.save(path), which is pickled as its path"
         )
-    for stage, names in tells.items():
+    for stage, names in (tells | {update_log.STAGE: None}).items():
         more = _bytes(run, blocks, {stage: names}) - _bytes(run, blocks, {stage: wanted.get(stage, ())})
         if more <= room:
             wanted, room = wanted | {stage: names}, room - more
@@ -118,6 +118,11 @@ def carried(context: Any, tells: Any) -> Any:
     return made
 
 
+def _finished(run: Any) -> list[tuple[str, int]]:
+    """Blocks of a finished run, without those that an update has begun and not ended."""
+    return [found for found in run.blocks() if found[0] not in update_log.AFTER_FIT or run.done(*found)]
+
+
 def needed(context: Any) -> Any:
     """Stages and names of the arrays that predictions read."""
     settings = context.settings
@@ -127,7 +132,8 @@ def needed(context: Any) -> Any:
     wanted |= {PROJECTION: ("axes",)}
     if settings.undecided:
         return wanted
-    return wanted | {"output": (), "names": (), novelty.STAGE: novelty.SHAPES} | model_of(context).reads
+    wanted |= {"output": (), "names": (), update_log.LOG: (), update_log.DRIFT: ()}
+    return wanted | {novelty.STAGE: novelty.SHAPES} | model_of(context).reads
 
 
 def _bytes(run: Any, blocks: Any, wanted: Any) -> Any:
@@ -205,7 +211,7 @@ def _copy(context: Any, made: Any) -> None:
     run, settings = context.run, context.settings
     cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
     made.bind({name: value for name, value in run.identity.items() if not cut or name != LIKE} | cut)
-    for stage, block in run.blocks():
+    for stage, block in _finished(run):
         copy_block(run, made, stage, block)
     if not settings.undecided:
         for name in run.info("output", 0):

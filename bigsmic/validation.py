@@ -80,9 +80,9 @@ def plain(value: Any) -> Any:
 
 
 def to_array(name: str, given: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """An array of what was given; InputError if it is ragged, or has texts where numbers of a dtype are needed."""
+    """An array of what was given; InputError if it is ragged, masked, or has texts where a dtype has numbers."""
     try:
-        return np.asanyarray(given, dtype)
+        found = np.asanyarray(given, dtype)
     except BigsmicError:
         raise
     except (TypeError, ValueError) as error:
@@ -90,6 +90,12 @@ def to_array(name: str, given: Any, dtype: DTypeLike | None = None) -> NDArray[A
             f"{name}: got a {type(given).__name__} that is no array of numbers ({error}); give numbers, and rows of "
             "equal length"
         ) from error
+    if np.ma.is_masked(found):
+        raise InputError(
+            f"{name}: the array has {np.ma.count_masked(found)} masked entries; give an array without, such as "
+            "array.filled(-1) for labels some of which are unknown"
+        )
+    return found
 
 
 def check_storage_options(storage_options: object) -> None:

@@ -1,6 +1,7 @@
 """What a Result tells: the same from memory and from disk, in this process and in another one."""
 
 import json
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small
 
 import bigsmic
-from bigsmic.errors import AbsentResultError, InputError, RunError
+from bigsmic.errors import AbsentResultError, CorruptBlockError, InputError, RunError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import consensus as consensus_stage
 from bigsmic.store import CheckedArray
@@ -228,6 +229,16 @@ def test_a_cut_at_the_number_of_the_fit_is_the_fit(blobs):
     cut = result.cut(4)
     np.testing.assert_array_equal(cut.labels, result.labels)
     np.testing.assert_array_equal(np.asarray(cut.posterior), np.asarray(result.posterior))
+
+
+def test_a_cut_misses_the_evidence_that_is_lost(blobs, tmp_path):
+    """Without it, the cut would be another one."""
+    bigsmic.fit(blobs[0], out=tmp_path / "run", t=(3, 5), n_centers=40, n_threads=1)
+    shutil.rmtree(tmp_path / "run" / "number")
+    lost = bigsmic.Result.open(tmp_path / "run")
+    for ask in (lambda: lost.cut(2), lambda: lost.valleys):
+        with pytest.raises(CorruptBlockError, match=r"number: block 0 is not in the ledger of .*; run fit on it again"):
+            ask()
 
 
 @pytest.mark.parametrize("c", [0, 1, 1000])

@@ -31,22 +31,27 @@ def open_engine(client: Client = None, scheduler: str | None = None, n_threads: 
     Raises
     ------
     InputError
-        `n_threads` is less than 1, or `client` is no client.
+        `n_threads` is less than 1, `client` is no client, closed or asynchronous, or a scheduler is given as well.
     ClusterError
         No scheduler answers at the address.
     """
     check_threads(n_threads)
-    if client is not None and client is not False and not callable(getattr(client, "submit", None)):
+    if client is not None and scheduler is not None:
+        raise InputError(
+            f"scheduler: got it together with client={client!r}, but each determines where tasks run; give one of them"
+        )
+    if client is not None and client is not False and not callable(getattr(client, "run_on_scheduler", None)):
         raise InputError(
             f"client: got {client!r}; give a distributed.Client, False for threads of this process, or an address as "
             "scheduler="
         )
     if client is False or (client is None and scheduler is None and "distributed" not in sys.modules):
         return ThreadEngine(n_threads)  # no client can be active, and importing distributed takes a second
-    from bigsmic.engines import dask
+    from bigsmic.engines.dask import ClusterEngine
+    from bigsmic.engines.dask_clients import connect
 
-    found, owned = dask.connect(client, scheduler)
-    return ThreadEngine(n_threads) if found is None else dask.ClusterEngine(found, owned)
+    found, owned = connect(client, scheduler)
+    return ThreadEngine(n_threads) if found is None else ClusterEngine(found, owned)
 
 
 def choose_engine(

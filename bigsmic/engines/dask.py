@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-from distributed import Client, Future, as_completed, get_client, performance_report, rejoin, secede
-from distributed.comm import get_address_host_port
+from distributed import Client, Future, as_completed, performance_report, rejoin, secede
 from distributed.scheduler import KilledWorker
 from distributed.worker import thread_state
 
@@ -47,7 +46,7 @@ from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
 from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.numerics.row_blocks import shares, split_blocks, stretches
-from bigsmic.store import scrubbed, shown, stage_input
+from bigsmic.store import stage_input
 from bigsmic.warning import warn
 
 WORKER_SECONDS = 300
@@ -64,40 +63,6 @@ the result of a task: few tasks that depend on it would all run on the worker th
 
 AnyFuture: TypeAlias = "Future[Any]"
 """Quoted, as Future is not generic in older versions of distributed."""
-
-
-def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
-    """Return the client to use, None if there is no cluster, and whether it was created here.
-
-    Parameters
-    ----------
-    client : distributed.Client, optional
-    scheduler : str, optional
-        Address such as ``"tcp://host:8786"``. TLS is configured as everywhere in Dask.
-
-    Raises
-    ------
-    ClusterError
-        No scheduler answers in time.
-    """
-    if client is not None:
-        return client, False
-    if scheduler is not None:
-        try:
-            if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
-                get_address_host_port(scheduler)  # raises at once; a client would retry until its time-out
-            return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
-        except (OSError, ValueError, TypeError, RuntimeError) as error:
-            address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
-            raise ClusterError(
-                f"scheduler: {shown(address)!r} did not answer within {CONNECT_SECONDS} s "
-                f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
-                "tcp://host:8786, or tls:// if it requires TLS"
-            ) from None  # as Dask's message contains the address with its secrets
-    try:
-        return get_client(), False
-    except ValueError:
-        return None, False
 
 
 def within_task() -> bool:

@@ -21,6 +21,7 @@ from bigsmic.numerics.moments import (
     class_sums,
     first_nonfinite,
     moments,
+    refuse_lost,
     refuse_overflow,
     scaler,
     spreads,
@@ -183,7 +184,10 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
     center = centers(total, X) if scale in CHOSEN else None
     if scale == "auto":
         scale = None if need_no_scaling(likeness(X), total) else "mixed"
-    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=center)
+    found = scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=center)
+    if center is not None:
+        refuse_lost(total, found, X)
+    return found
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:

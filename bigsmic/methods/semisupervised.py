@@ -40,6 +40,7 @@ from bigsmic.stages import (
     output,
     selection,
     shown_number,
+    update_log,
     valleys,
     wider_columns,
 )
@@ -67,6 +68,7 @@ def temporary(settings: Any) -> tuple[str, ...]:
 OF_ONE_NUMBER = (
     *("assigned", "scores", "kept", "consensus", "propagated", "violated"),
     *("final", "sharpness", valleys.EVIDENCE, "numbering", "names", "output"),
+    *update_log.AFTER_FIT,
 )
 """Stages that depend on the number of clusters."""
 

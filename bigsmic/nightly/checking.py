@@ -93,7 +93,7 @@ def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: 
     if ended.run and ended.run_rows_of == job.rows_of and job.windows is None:
         context = Result.open(folder.at(run_name(ended.run)))._context
         source = open_source(job.archive, **job.reading, storage_options=storage_options)
-        Archive(context, source, update_log.entries(context.run)).refuse_other()
+        Archive(context, source, update_log.entries_within(context.run, source.shape[0])).refuse_other()
 
 
 def _check_report(report: str, folder: str, storage_options: StorageOptions) -> None:

@@ -393,6 +393,33 @@ def _check_range(reach: Floats, scale: str | None) -> None:
         )
 
 
+def refuse_lost(total: Moments, scaling: Scaler, sample: NDArray[Any]) -> None:
+    """Refuse rows most of which, beside a few far ones, are so near each other that float32 has no distances for them.
+
+    Parameters
+    ----------
+    total : Moments
+    scaling : Scaler
+        Its mean is that of most rows; see :func:`centers`.
+    sample : ndarray, shape (m, d)
+        Some of the rows, as stored.
+
+    Raises
+    ------
+    InputError
+    """
+    sizes = np.abs((less(sample, scaling.origin) - scaling.mean) * scaling.factor).max(axis=1, initial=0)
+    differ = sizes[sizes > 0]
+    if len(differ) and (usual := float(np.median(differ))) < 1 / REACH:
+        far = int(np.argmax(_reach(total) * scaling.factor))
+        raise InputError(
+            f"input: a few rows are so far out that most of the others are within {usual:.3g} of their mean after "
+            f"scaling, and squared distances need 1e-15 to 1e15 in float32; column {far} has entries from "
+            f"{total.low[far]:.3g} to {total.high[far]:.3g}: drop or mend rows with extreme ones, such as a number "
+            "that stands for missing values"
+        )
+
+
 def _tile_rows(X: Floats) -> int:
     return max(1, _TILE_ENTRIES // max(1, X.shape[1]))
 

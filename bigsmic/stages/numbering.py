@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 STAGE = "numbering"
@@ -65,12 +64,14 @@ def of(context: Context) -> Numbering | None:
     """Numbers of the clusters of a run; None if they are the stages' own."""
     if not context.cached(LIKE, lambda: LIKE in context.run.identity):
         return None
-    found: Numbering | None = context.known(STAGE, lambda: _read(context.run))
+    found: Numbering | None = context.known(STAGE, lambda: _read(context))
     return found
 
 
-def _read(run: Run) -> Numbering | None:
-    if not run.done(STAGE, 0):
+def _read(context: Context) -> Numbering | None:
+    run = context.run
+    may_lack = run.is_writable or context.settings.undecided  # if it goes on, is a cut, or has no clusters
+    if may_lack and not run.done(STAGE, 0):
         return None
     return Numbering(run.read(STAGE, 0, "numbers"), run.info(STAGE, 0)["width"])
 

@@ -17,7 +17,9 @@ from bigsmic.numerics.moments import (
     first_nonfinite,
     moments,
     origin_of,
+    refuse_lost,
     refuse_overflow,
+    scaler,
     spreads,
 )
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
@@ -92,6 +94,8 @@ def _choose_scale(job: Job, block: int) -> None:
         arrays["spreads"] = own.all
         info["majority"], info["extremes"] = (int(np.isfinite(values).sum()) for values in own)
         scale = "mixed" if np.isfinite(own.all).any() or asked == "mixed" else "standard"
+    chosen = scaler(total, scale, context.origin, arrays.get("spreads"), arrays["centers"])
+    refuse_lost(total, chosen, sample)
     context.run.write(SCALING, block, arrays, info={"scale": scale} | info)
 
 

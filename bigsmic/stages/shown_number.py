@@ -25,9 +25,22 @@ FEWER_AGREED = 0.8
 """The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
 
 
+def was_run(run: Run) -> bool:
+    """Whether the stage was run.
+
+    Raises
+    ------
+    CorruptBlockError
+        A finished run has lost it, and would seem to have been fitted without.
+    """
+    if not run.is_writable and "valleys" in (run.attribute("summary") or {}):
+        run.entry(NUMBER, 0)
+    return bool(run.done(NUMBER, 0))
+
+
 def counted(run: Run) -> int | None:
     """Number of clusters that the data show; None if they show none, or the stage was not run."""
-    info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {"clear": False}
+    info = run.info(NUMBER, 0) if was_run(run) else {"clear": False}
     return info["n_clusters"] if info["clear"] else None
 
 

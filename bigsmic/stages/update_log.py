@@ -11,10 +11,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.errors import RunError
 from bigsmic.stages import selected
 from bigsmic.store import Run
 
 LOG, STAGE = "update_log", "updates"
+DRIFT_REFERENCE, DRIFT = "drift_reference", "drift"
+AFTER_FIT = (LOG, STAGE, DRIFT_REFERENCE, DRIFT)
+"""Stages that updates write: their rows have the clusters of the run, and none of a cut of it."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,73 @@ class Entry:
 
 
 def entries(run: Run) -> list[Entry]:
-    """Calls of update of a run, in order."""
-    return [Entry.read(run, number) for number in run.numbers(LOG)]
+    """Calls of update of a run, in order; none after one whose entry is lost."""
+    return [Entry.read(run, number) for place, number in enumerate(run.numbers(LOG)) if number == place]
+
+
+def entries_within(run: Run, n_rows: int) -> list[Entry]:
+    """The same for an archive of so many rows, without a killed call that would label more.
+
+    Its archive has become shorter, as when rows that it refused were dropped, and none of its labels has been read.
+    """
+    known = entries(run)
+    begun_beyond = known and known[-1].last > n_rows and not run.done(DRIFT, known[-1].number)
+    return known[:-1] if begun_beyond else known
+
+
+def lacking(run: Run, entry: Entry) -> list[int]:
+    """Blocks of a call that the run lacks, or that have other rows, as of a call whose entry is lost."""
+    missing = set(run.missing(STAGE, entry.blocks))
+    there = [block for block in entry.blocks if block not in missing]
+    infos = zip(there, run.infos(STAGE, there), strict=True)
+    others = {block for block, info in infos if (info["first"], info["last"]) != entry.rows(block)}
+    return sorted(missing | others)
+
+
+def forget_lost(run: Run, known: list[Entry]) -> None:
+    """Strike what calls other than the known ones have left off the ledger, so that their rows are new again."""
+    for stage, end in ((LOG, len(known)), (DRIFT, len(known)), (STAGE, _end(known))):
+        for number in run.numbers(stage):
+            if number >= end:
+                run.forget(stage, number)
+
+
+def finished(run: Run) -> list[Entry]:
+    """Calls whose rows are all labelled, in order: all but the last one, if that was killed or goes on.
+
+    Raises
+    ------
+    RunError
+        Labels of a call that had ended are lost.
+    """
+    judged = run.numbers(DRIFT)  # in the opposite order of writing, as another process may be updating the run
+    blocks = run.numbers(STAGE)
+    known = entries(run)
+    if max(judged, default=-1) >= len(known) or max(blocks, default=-1) >= _end(known):
+        _refuse_lost(run, seen(run, known))
+    for entry in known:
+        if lacking(run, entry):
+            if entry.number in judged or entry is not known[-1]:
+                _refuse_lost(run, entry.first)
+            return known[:-1]
+    return known
+
+
+def _refuse_lost(run: Run, first: int) -> None:
+    raise RunError(
+        f"updates: labels of rows from {first} on, which an update had found, are missing from {run.location}; update "
+        "the run again with its archive, which labels them anew"
+    )
+
+
+def _end(known: list[Entry]) -> int:
+    """Number of blocks of all calls."""
+    return known[-1].blocks.stop if known else 0
 
 
 def next_entry(run: Run, known: list[Entry], stop: int, height: int) -> Entry:
     """Entry for the rows after those that the run has seen, up to `stop`."""
-    block = known[-1].blocks.stop if known else 0
-    return Entry(len(known), seen(run, known), stop, block, height)
+    return Entry(len(known), seen(run, known), stop, _end(known), height)
 
 
 def seen(run: Run, known: list[Entry]) -> int:
@@ -87,5 +150,4 @@ def read_blocks(run: Run, known: list[Entry], name: str) -> Iterator[NDArray[Any
 
 def read_all(run: Run, name: str, empty: NDArray[Any]) -> NDArray[Any]:
     """An array of all finished updates; `empty` has its dtype and columns."""
-    known = [entry for entry in entries(run) if not run.missing(STAGE, entry.blocks)]
-    return np.concatenate([empty, *read_blocks(run, known, name)])
+    return np.concatenate([empty, *read_blocks(run, finished(run), name)])

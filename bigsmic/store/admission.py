@@ -184,7 +184,7 @@ def _is_wordy(dtype: Any) -> bool:
 
 def _mixed(data: Any) -> str:
     numbers, indicators = (
-        ("df.select_dtypes('number')", "pandas.get_dummies(df)")
+        ("df.select_dtypes('number', 'timedelta')", "pandas.get_dummies(df)")
         if is_frame(data)
         else ("df.select(polars.selectors.numeric())", "df.to_dummies()")
     )

@@ -39,8 +39,9 @@ class Run(BlockStore):
         RunLockedError
             Another process writes to it.
         RunError
-            It can only be read, as on a file system that is mounted read-only.
+            It can only be read, as on a file system that is mounted read-only; or it was deleted, moved or replaced.
         """
+        self._refuse_another()
         try:
             return Run(self.address, self._options)
         except StorageError as error:
@@ -50,6 +51,14 @@ class Run(BlockStore):
                 f"run: {self.location} can only be read ({os.strerror(error.errno)}); allow this process to write "
                 "there, or save a copy where it may, Result.open(run).save(copy), and change that"
             ) from error
+
+    def _refuse_another(self) -> None:
+        """Refuse a location where this run no longer is: opened for writing, it would be made anew, or be another."""
+        remedy = "restore it, or open the run that is meant by Result.open"
+        if self._bytes.get("zarr.json") is None:
+            raise RunError(f"run: {self.location} no longer exists, as if it had been deleted or moved; {remedy}")
+        if Run(self.address, self._options, writable=False).id != self.id:
+            raise RunError(f"run: {self.location} has been replaced by another run since it was opened; {remedy}")
 
     def create(self, name: str, shape: tuple[int, ...], chunk_rows: int, dtype: DTypeLike) -> bool:
         """Create a chunked, compressed array at the top of the run, unless it exists.

@@ -17,7 +17,7 @@ from bigsmic.stages.rowwise_output import read_array
 from bigsmic.stages.update_log import Entry
 from bigsmic.types import Floats, Integers
 
-REFERENCE, STAGE = "drift_reference", "drift"
+REFERENCE, STAGE = update_log.DRIFT_REFERENCE, update_log.DRIFT
 LEAST_ROWS = 50  # new rows, with fewer of which there is no verdict
 MOST_BATCHES, BATCH_SAMPLE = 32, 256
 """Number of stretches that are compared, and of sampled rows of each."""

@@ -55,7 +55,8 @@ def update(  # noqa: PLR0913
     Returns
     -------
     entries : list of Entry
-        Entries that this call has finished: one of a killed call, if any, and that of new rows.
+        Entries that this call has finished: one of a killed call, if any, and that of new rows. What is lost of earlier
+        ones is made again without being among them.
 
     Raises
     ------
@@ -77,34 +78,31 @@ def update(  # noqa: PLR0913
     run = context.run.for_writing()
     try:
         writing = Context(None, run, context.settings)
-        known = update_log.entries(run)
+        known = update_log.entries_within(run, source.shape[0])
+        update_log.forget_lost(run, known)
         Archive(writing, source, known).refuse_changed(check_all=verify == "all")
         last = source.complete_rows if stop is None else min(stop, source.shape[0])
-        todo = _todo(run, known, last, rows_at_once(context.d))
+        left = [entry for entry in known if update_log.lacking(run, entry) or not run.done(drift.STAGE, entry.number)]
+        killed = [entry for entry in known[-1:] if not run.done(drift.STAGE, entry.number)]
+        new = update_log.next_entry(run, known, last, rows_at_once(context.d))
+        found = [new] if new.last > new.first else []
         where = (engine, client, scheduler, n_threads)
         with running(source, where, progress, None) as (opened, report):
             opened.reach(None, run, None)
-            for entry in todo:
+            for entry in left + found:
                 if not run.done(update_log.LOG, entry.number):
                     entry.write(run)
                 _fill(writing, source, entry, opened, report)
                 drift.judge(writing, source, entry)
     finally:
         run.close()
-    return todo
-
-
-def _todo(run: Run, known: list[Entry], stop: int, height: int) -> list[Entry]:
-    """Entries to be finished: one of a killed call, if any, then that of new rows."""
-    left = [entry for entry in known[-1:] if not run.done(drift.STAGE, entry.number)]
-    new = update_log.next_entry(run, known, stop, height)
-    return left + ([new] if new.last > new.first else [])
+    return killed + found
 
 
 def _fill(context: Context, source: Source, entry: Entry, engine: Engine, report: Any) -> None:
     """Label the blocks of one entry that the run lacks."""
     blocks = list(entry.blocks)
-    todo = context.run.missing(update_log.STAGE, blocks)
+    todo = update_log.lacking(context.run, entry)
     tick = ticks(report, "update", len(blocks), len(blocks) - len(todo))
     engine.for_each(Labeler(context, source, entry), todo, TaskOptions("update", tick=tick))
 

@@ -12,7 +12,7 @@ from small_fits import BRIEF, cut_small
 import bigsmic
 from bigsmic import Result
 from bigsmic.continuity import counting, numbers
-from bigsmic.errors import InputError, RunError, RunMismatchError
+from bigsmic.errors import CorruptBlockError, InputError, RunError, RunMismatchError
 from bigsmic.stages import numbering
 from bigsmic.store import Run
 
@@ -292,6 +292,16 @@ def test_numbers_that_were_damaged_are_found_again(first, second, tmp_path):
     mended = fit(X, 4, like=before, seed=3, out=run)
     np.testing.assert_array_equal(mended.labels, after.labels)
     assert mended.matched == after.matched
+
+
+def test_numbers_that_are_lost_are_missed(second, tmp_path):
+    result, X, _ = second
+    shutil.copytree(result.location, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / numbering.STAGE)
+    lost = Result.open(tmp_path / "run")
+    for ask in (lambda: lost.predict(X), lambda: lost.names, lambda: lost.numbers):
+        with pytest.raises(CorruptBlockError, match=r"numbering: block 0 is not in the ledger of .*; run fit on"):
+            ask()
 
 
 def test_the_damage_of_the_earlier_run_is_not_looked_for_in_the_new_one(first, tmp_path):

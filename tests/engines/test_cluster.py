@@ -1,5 +1,6 @@
 """On a Dask cluster of worker processes: the same bits, whatever the workers, and whatever happens to them."""
 
+import asyncio
 import json
 import time
 import traceback
@@ -29,7 +30,7 @@ from small_fits import FAST, SMALL, cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic.engines import dask as dask_cluster
-from bigsmic.engines import dask_tasks
+from bigsmic.engines import dask_clients, dask_tasks
 from bigsmic.engines.dask import SENT_WITH_TASKS, ClusterEngine
 from bigsmic.engines.processor import Processor
 from bigsmic.errors import (
@@ -151,9 +152,9 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
 
 def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
     allowed = []
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(dask_clients, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(
-        dask_cluster, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
+        dask_clients, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
     )
     with pytest.raises(ClusterError, match="did not answer within 1 s"):
         fit(blobs[0], scheduler="tcp://127.0.0.1:9")
@@ -161,6 +162,28 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
     with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
         fit(blobs[0], scheduler="no address")
     assert allowed == [1], "which is not even tried"
+
+
+def test_a_client_that_is_closed_is_refused(client, blobs):
+    with Client(client.scheduler.address, set_as_default=False) as closed:
+        pass
+    with pytest.raises(InputError, match=r"client: got .*, which is closed; connect a new distributed\.Client"):
+        fit(blobs[0], client=closed)
+
+
+def test_a_client_whose_calls_are_awaited_is_refused(client, blobs):
+    async def awaited():
+        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as found:
+            with pytest.raises(InputError, match=r"asynchronous here.*by asyncio\.to_thread, .* or give client=False"):
+                fit(blobs[0], client=found)
+
+    asyncio.run(awaited())
+
+
+def test_two_places_to_run_are_refused(client, blobs):
+    for given in (client, False):
+        with pytest.raises(InputError, match=r"scheduler: got it together with client=.*; give one of them"):
+            fit(blobs[0], client=given, scheduler="tcp://127.0.0.1:9")
 
 
 def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
@@ -225,7 +248,7 @@ def _blind(payload):
 
 @pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
 def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
+    monkeypatch.setattr(dask_clients, "CONNECT_SECONDS", 1)
     with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
         fit(blobs[0], scheduler=address)
     assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))

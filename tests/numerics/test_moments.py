@@ -146,6 +146,29 @@ def test_far_extremes_do_not_leave_float32_without_digits():
     assert len(np.unique(Z[:, 0])) > 1900
 
 
+def lost(X):
+    total = m.moments(X)
+    m.refuse_lost(total, m.scaler(total, "mixed", own=m.spreads(total, X).all, center=m.centers(total, X)), X)
+
+
+def test_a_row_so_far_out_that_all_others_are_equal_beside_it_is_refused():
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    for far in (1e5, 1e13):
+        X[7] = far
+        lost(X)
+    X[7] = 9.96921e36  # what netCDF has in the place of missing values
+    with pytest.raises(InputError, match=r"within 1\.\d+e-37 of their mean .* to 9\.97e\+36: drop"):
+        lost(X)
+
+
+def test_rows_are_not_lost_beside_those_that_differ_in_another_column():
+    rng = np.random.default_rng(0)
+    X = 1e-20 * rng.random((2000, 50))
+    X[np.arange(2000), rng.permutation(2000) % 50] = 1
+    lost(X)  # probabilities of fifty classes
+    lost(np.where(X == 1, X, 0) * (np.arange(2000) % 40 == 0)[:, None])  # rare events
+
+
 @pytest.mark.parametrize("n", [3, 5, 19])
 def test_few_rows_have_no_extremes(n):
     X = np.random.default_rng(0).normal(size=(n, 1)) ** 9

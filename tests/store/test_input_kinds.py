@@ -1,5 +1,6 @@
 """What may be handed in for rows: read in blocks where it can be, refused in one line where it cannot."""
 
+import pickle
 from types import SimpleNamespace
 
 import anndata
@@ -137,6 +138,22 @@ def test_blocks_that_are_not_what_the_dask_array_says_are_refused(block, message
         open_source(array).read(0, 30)
 
 
+def test_an_absent_chunk_of_a_zarr_array_behind_a_dask_array_is_an_error(tmp_path):
+    zarr.create_array(tmp_path / "X", data=ROWS, chunks=(20, 3))
+    array = dask.array.from_zarr(str(tmp_path / "X"))
+    (tmp_path / "X" / "c" / "1" / "0").unlink()
+    for source in (open_source(array + 0), open_source(xarray.DataArray(array))):
+        assert np.array_equal(source.read(40, 60), ROWS[40:])
+        again = pickle.loads(pickle.dumps(source))
+        for reading in (source, again):
+            with pytest.raises(
+                StorageError, match=r"rows 15:35 of the dask array .* chunk .*c/1/0 is missing, and would"
+            ):
+                reading.read(15, 35)
+    filled = open_source(array, missing_chunks="fill").read(15, 45)
+    assert np.array_equal(filled, np.where(np.arange(15, 45)[:, None] // 20 == 1, 0, ROWS[15:45]))
+
+
 def test_a_persisted_dask_array_is_read_from_its_cluster():
     from distributed import Client, LocalCluster
 
@@ -227,6 +244,20 @@ REFUSED = {
     "zarr group": (group, r"is a group with arrays \['X', 'A'\] and groups \['more'\]; name one with component="),
     "times": (lambda: xarray.DataArray(np.zeros((3, 2), "M8[ns]")), "not real or integer"),
 }
+
+
+def test_fields_are_refused_with_what_makes_columns_of_them():
+    with pytest.raises(InputError, match=r"with the fields \('a', 'b'\); .*structured_to_unstructured\(X\)"):
+        open_source(frame().to_records(index=False))
+
+
+def test_the_columns_that_a_refusal_leaves_are_read():
+    """Durations are numbers for pandas."""
+    table = frame(lasted=pd.to_timedelta(np.arange(9), unit="s"))
+    with pytest.raises(InputError, match=r"columns \['lasted'\] are not numbers; pass df\.select_dtypes\(") as refusal:
+        open_source(table)
+    pick = str(refusal.value).partition("pass df.")[2].partition(", or ")[0]
+    assert open_source(eval(f"df.{pick}", {"df": table})).column_names == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", REFUSED)

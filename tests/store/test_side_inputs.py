@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import InputError
+from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.store.side_inputs import read_array
 
 pytestmark = pytest.mark.unit
@@ -38,3 +39,17 @@ def test_what_is_no_number_is_refused(tmp_path):
 def test_rows_of_unequal_length_are_refused():
     with pytest.raises(InputError, match="must_links: got a list that is no array of numbers"):
         read_array("must_links", [[1, 2], [3]])
+
+
+@pytest.mark.parametrize("read", [read_array, lambda name, given: checked_side_inputs({name: given}, 3)])
+def test_masked_labels_are_not_taken_for_known_ones(read):
+    labels = np.ma.masked_array([0, 1, 2], [False, True, False])
+    with pytest.raises(InputError, match=r"labels: the array has 1 masked entries; .* array\.filled\(-1\)"):
+        read("labels", labels)
+    np.testing.assert_array_equal(read_array("labels", labels.filled(-1)), [0, -1, 2])
+    assert type(read_array("labels", np.ma.masked_array([0, 1, 2]))) is np.ndarray
+
+
+def test_labels_beyond_32_bits_do_not_become_others():
+    with pytest.raises(InputError, match="labels: got 4294967297; number the known clusters 0, 1, "):
+        checked_side_inputs({"labels": np.array([0, 1, 2**32 + 1])}, 3)

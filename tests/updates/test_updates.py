@@ -1,13 +1,16 @@
 """Rows that come after a fit: labelled once, whatever is killed, and refused where the archive is another one."""
 
+import pickle
+import shutil
+
 import numpy as np
 import pytest
 import zarr
 from small_fits import BRIEF
 
 import bigsmic
-from bigsmic import prediction
-from bigsmic.errors import InputError, OptionError, RunLockedError, RunMismatchError
+from bigsmic import portable, prediction
+from bigsmic.errors import InputError, NonFiniteError, OptionError, RunError, RunLockedError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.numerics import hashing
 from bigsmic.numerics.selection import reservoir
@@ -207,6 +210,115 @@ def test_resuming_the_fit_keeps_its_updates(archive, rows):
     assert len(again.updates) == 0
     bigsmic.fit(rows[:800], 3, out=path / "run", **BRIEF)
     assert len(bigsmic.Result.open(path / "run").updates) == 700
+
+
+def test_rows_that_an_update_refused_may_be_dropped(archive, rows):
+    array, result, path = archive
+    array[1450] = np.nan
+    with pytest.raises(NonFiniteError, match=r"first at row 1450, column 0; drop or impute these rows"):
+        result.update(path / "X")
+    array.resize((1499, 3))
+    array[1450:] = rows[1451:1500]
+    assert result.update(path / "X").rows == 699
+    np.testing.assert_array_equal(result.updates.labels, result.predict(np.delete(rows[800:1500], 650, axis=0)))
+    array.resize((1400, 3))
+    with pytest.raises(RunMismatchError, match="has 1,400 rows, and had 1,499"):
+        result.update(path / "X")
+
+
+DAMAGE = {
+    "labels of the first call": "updates/0000000",
+    "labels of the last call": "updates/0000001",
+    "entry of the first call": "update_log/0000000",
+    "entry of the last call": "update_log/0000001",
+    "all labels": "updates",
+    "all entries": "update_log",
+}
+
+
+@pytest.mark.parametrize("lost", DAMAGE)
+def test_labels_of_updates_that_are_lost_are_missed_and_made_again(archive, rows, lost):
+    _, result, path = archive
+    result.update(path / "X", stop=1200)
+    result.update(path / "X")
+    shutil.rmtree(path / "run" / DAMAGE[lost])
+    damaged = bigsmic.Result.open(path / "run")
+    first = 1200 if "last" in lost else 800
+    for ask in (lambda: damaged.updates, damaged.archive_labels):
+        with pytest.raises(RunError, match=f"labels of rows from {first} on, .* are missing from .*; update the run"):
+            ask()
+    assert damaged.update(path / "X").rows == (1500 - first if "entr" in lost else 0)
+    np.testing.assert_array_equal(damaged.updates.labels, result.predict(rows[800:1500]))
+    assert len(damaged.drift) == (1 if first == 800 and "entr" in lost else 2)
+
+
+def test_a_verdict_that_is_lost_is_found_again(archive):
+    _, result, path = archive
+    result.update(path / "X", stop=1200)
+    result.update(path / "X")
+    before = result.drift
+    shutil.rmtree(path / "run" / "drift" / "0000000")
+    again = bigsmic.Result.open(path / "run")
+    assert again.update(path / "X").rows == 0
+    assert again.drift == before
+
+
+@pytest.mark.parametrize("c", [None, 3])
+def test_a_saved_cut_has_no_updates_of_its_fit(rows, tmp_path, c):
+    array = zarr.create_array(str(tmp_path / "X"), data=rows[:800], chunks=(100, 3))
+    result = bigsmic.fit(tmp_path / "X", c, out=tmp_path / "run", **BRIEF)
+    array.append(rows[800:1000])
+    result.update(tmp_path / "X")
+    cut = result.cut(4).save(tmp_path / "cut")
+    assert (len(cut.updates), cut.drift) == (0, [])
+    assert cut.update(tmp_path / "X").rows == 200
+    np.testing.assert_array_equal(cut.updates.labels, cut.predict(rows[800:1000]))
+
+
+def test_updates_go_with_a_pickle_as_far_as_there_is_room(rows, monkeypatch):
+    result = bigsmic.fit(rows[:800], 3, **BRIEF)
+    result.update(rows[:1500])
+    loaded = pickle.loads(pickle.dumps(result))
+    np.testing.assert_array_equal(loaded.archive_labels(), result.archive_labels())
+    assert loaded.drift == result.drift
+    context = result._context
+    least = portable._bytes(context.run, context.run.blocks(), portable.needed(context))
+    monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 800 + least + 1000)
+    loaded = pickle.loads(pickle.dumps(result))
+    with pytest.raises(RunError, match=r"labels of rows from 800 on, .* are missing from the pickled part of"):
+        loaded.archive_labels()
+
+
+def test_a_run_is_saved_and_pickled_after_an_update_was_killed(archive, monkeypatch):
+    _, result, path = archive
+
+    def killed(run, stage, *arguments, **options):
+        if stage == update_log.STAGE:
+            (path / "run" / stage / "0000000").mkdir(parents=True)  # what a block begins with
+            raise KeyboardInterrupt
+        return write(run, stage, *arguments, **options)
+
+    write = Run.write
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            result.update(path / "X")
+    saved = result.save(path / "copy")
+    assert len(saved.updates) == 0
+    assert saved.update(path / "X").rows == 700
+
+
+def test_a_run_that_was_moved_or_replaced_is_not_written_to(archive, rows):
+    _, result, path = archive
+    (path / "run").rename(path / "moved")
+    for change in (lambda: result.update(path / "X"), lambda: result.set_names({0: "zero"})):
+        with pytest.raises(RunError, match=r"run no longer exists, as if it had been deleted or moved; restore it, or"):
+            change()
+    assert not (path / "run").exists()
+    other = bigsmic.fit(rows[:700], 3, out=path / "run", **BRIEF)
+    with pytest.raises(RunError, match="run has been replaced by another run since it was opened; restore it, or open"):
+        result.set_names({0: "zero"})
+    assert other.names == {}
 
 
 def test_one_at_a_time(archive):

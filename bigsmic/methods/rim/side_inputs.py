@@ -45,6 +45,8 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
             raise InputError(f"labels: got {labels.dtype}; use integers 0, 1, .. and -1 for none")
         if labels.min() < -1:
             raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
+        if labels.max() > np.iinfo(np.int32).max:
+            raise InputError(f"labels: got {labels.max()}; number the known clusters 0, 1, .., and use -1 for none")
         arrays["labels"] = labels.astype(np.int32)
     return arrays
 

@@ -273,7 +273,7 @@ def read(context: Any) -> Valleys | None:
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
-    if not settings.reads_valleys or not run.done(shown_number.NUMBER, 0):
+    if not settings.reads_valleys or not shown_number.was_run(run):
         return None
     curve = {name: run.read(shown_number.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}

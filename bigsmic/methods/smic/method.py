@@ -27,6 +27,7 @@ from bigsmic.stages import (
     output,
     selection,
     shown_number,
+    update_log,
     valleys,
     wider_columns,
 )
@@ -47,6 +48,7 @@ __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", 
 OF_ONE_CUT = (
     *("assigned", "scores", "consensus", "eigenvector_sets"),
     *("gaussians", "final", "sharpness", "spacing", "noise_scores", "numbering", "names", "output"),
+    *update_log.AFTER_FIT,
 )
 """Stages that depend on the number of clusters."""
 

@@ -4,19 +4,26 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, StorageError
 from bigsmic.store.sources.base import Source, plain
-from bigsmic.store.sources.zarr_arrays import is_zarr, places_of
+from bigsmic.store.sources.zarr_arrays import insisting, is_zarr, places_of
 from bigsmic.types import Floats
 
 
 class DaskSource(Source):
-    """Rows of a dask array, computed range by range on the calling thread, or on the cluster that holds them."""
+    """Rows of a dask array, computed range by range on the calling thread, or on the cluster that holds them.
+
+    Parameters
+    ----------
+    array : dask array, shape (n, d)
+    missing_chunks : {"error", "fill"}
+        Whether an absent chunk of a Zarr array in its graph is an error, or is read as fill values.
+    """
 
     _SMALL = 1 << 20  # bytes that a graph may hold and still be sent to workers
 
-    def __init__(self, array: Any) -> None:
-        super().__init__(array, "dask array")
+    def __init__(self, array: Any, missing_chunks: str = "error") -> None:
+        super().__init__(_whole(array) if missing_chunks == "error" else array, "dask array")
         if any(np.isnan(array.shape)):
             raise InputError("input: the dask array has unknown chunk sizes; call .compute_chunk_sizes() on it first")
         self._scheduler = next((value.client for value in self._held if _is_future(value)), "synchronous")
@@ -49,7 +56,17 @@ class DaskSource(Source):
 
     def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""
-        rows = self.array[lo:hi].compute(scheduler=self._scheduler)
+        from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
+
+        try:
+            with refusing_absent_chunks():
+                rows = self.array[lo:hi].compute(scheduler=self._scheduler)
+        except AbsentChunkError as error:
+            raise StorageError(
+                f"input: rows {lo}:{hi} of the {self.name} are of a Zarr array whose chunk {error.args[0]} is missing, "
+                "and would read as fill values; restore it, or, if the writer leaves out chunks that hold only the "
+                "fill value, pass missing_chunks='fill'"
+            ) from None
         self._refuse_others(rows, lo, hi)
         return plain(rows, lo)
 
@@ -67,6 +84,13 @@ class DaskSource(Source):
                 f"input: rows {lo} to {hi - 1} of the dask array have dtype {dtype} once computed, and {self.dtype} by "
                 "its meta; convert its blocks to a numeric dtype"
             )
+
+
+def _whole(array: Any) -> Any:
+    """The array, of whose graph the Zarr arrays refuse absent chunks."""
+    graph = dict(array.dask)
+    stored = {key: insisting(value, "error") for key, value in graph.items() if is_zarr(value)}
+    return type(array)(graph | stored, array.name, array.chunks, meta=array._meta) if stored else array
 
 
 def numbers_of(frame: Any) -> Any:

@@ -94,17 +94,17 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
     if is_zarr(data):
         windows = group_of(data)
         return ZarrSource(data, missing_chunks) if windows is None else WindowSource(data, missing_chunks, windows)
-    return _in_process(data).named(names_of(data))
+    return _in_process(data, missing_chunks).named(names_of(data))
 
 
-def _in_process(data: Any) -> "Source":
+def _in_process(data: Any, missing_chunks: str) -> "Source":
     """The source for rows in memory, or for a dask array or dataframe."""
     if admission.is_dask_frame(data):
         data = numbers_of(data)
     if hasattr(data, "dask") and hasattr(data, "compute"):
-        return DaskSource(data)
+        return DaskSource(data, missing_chunks)
     if admission.reads_ranges(data):
-        return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
+        return DaskSource(data.data, missing_chunks) if admission.is_lazy_dask(data) else SlicedSource(data)
     if admission.is_frame(data) and np.asanyarray(data.iloc[:0]).dtype == object:  # truth values beside numbers, say
         data = data.to_numpy(np.float64, na_value=np.nan)
     return Source(to_array("input", data), "array")
@@ -113,6 +113,11 @@ def _in_process(data: Any) -> "Source":
 def _check_rows(source: Source, data: Any) -> None:
     if not source.shape:
         raise InputError("input: got a single value or object; give an array (n_samples, n_features), or its location")
+    if source.dtype.names:
+        raise InputError(
+            f"input: got shape {source.shape} of a structured array with the fields {brief(source.dtype.names)}; give "
+            "these as columns: numpy.lib.recfunctions.structured_to_unstructured(X)"
+        )
     refuse_other_rank("input", source.shape, data)
     if source.dtype.kind not in "fiub":
         raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
