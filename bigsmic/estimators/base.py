@@ -159,7 +159,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return {"n_threads": n_threads}
 
     def predict(self, X: Rows) -> Labels:
-        """Labels of new rows, int32, shape (m,), lazy for a dask array or dataframe; see :meth:`bigsmic.Result.predict`.
+        """Labels of new rows, int32, shape (m,), lazy for a dask array or dataframe: :meth:`bigsmic.Result.predict`.
 
         NotFittedError before `fit`; ValueError, such as InputError, for rows of other columns, or with NaN.
         """

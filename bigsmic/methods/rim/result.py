@@ -113,7 +113,7 @@ class Result(BaseResult):
 
         Returns
         -------
-        weights : ndarray of float64, shape (c, *shape)
+        weights : ndarray of float64, shape (c,) + shape
 
         Raises
         ------
