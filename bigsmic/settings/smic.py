@@ -45,7 +45,8 @@ BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``. 2, the d
 in self-tuning spectral clustering."""
 SEED_HELP = """0 by default, at most 2**64 - 1; equal seeds give equal labels. The bits are the same with any number of
 threads and any memory limit, on processors of one type with one set of package versions."""
-NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
+NEIGHBORS_HELP = """How neighbours are searched. "exact" compares all rows of the cells into which the rows are cut;
+"pynndescent" searches an approximate index of each group of cells; "auto" does for each group what costs less."""
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
 REPORTED_ROWS = 20_000
 LSMI_ROWS_HELP = "Rows from which LSMI is estimated: a number or all. Drawn by hash; None for all."
@@ -74,7 +75,7 @@ class Settings(MethodSettings):
         "rotation": declared(
             choices=(None, "auto", True, False),
             optional=True,
-            help='Short for assignment "auto", "rotation" and "paper".',
+            help='Short for assignment "auto", "rotation" and "paper". True is "rotation", False "paper".',
         )
     }
 
@@ -97,8 +98,8 @@ class Settings(MethodSettings):
         "consensus",
         choices=SELECTIONS,
         follows=True,
-        help="""Choice among several labelings. Their consensus (default with "merge"), the one of largest LSMI (default
-        otherwise), or the one most similar to the others.""",
+        help="""Choice among several labelings. "consensus" of all, the default with "merge"; "lsmi": the one of largest
+        LSMI, the default otherwise; "medoid": the one most similar to the others.""",
     )
     kernel: str | Callable[..., Any] = option(
         weights.DEFAULT,
