@@ -105,11 +105,12 @@ class Settings(MethodSettings):
         weights.DEFAULT,
         FUNCTION,
         text="{" + ", ".join(f'"{name}"' for name in (*weights.NAMED, "precomputed")) + "} or callable",
-        help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7). A
-        callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be symmetric,
-        and return finite weights of at least 0. With `out` it needs a unique name: it is identified by its name and
-        code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n) matrix of
-        affinities, at least 0.""",
+        help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7), where
+        the smaller of two local scales counts as at least a quarter of the larger one, except with the preset "paper".
+        A callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be
+        symmetric, and return finite weights of at least 0. With `out` it needs a unique name: it is identified by its
+        name and code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n)
+        matrix of affinities, at least 0.""",
     )
     normalization: str | None = option(
         "auto",
@@ -134,8 +135,8 @@ class Settings(MethodSettings):
     preset: str | None = option(
         None,
         choices=(None, "paper"),
-        help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no
-        repair of the graph.""",
+        help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids,
+        columns divided by their standard deviations, no principal components, no repair of the graph.""",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP + PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)
@@ -153,10 +154,10 @@ class Settings(MethodSettings):
         sequences.EIGENVECTOR_SETS,
         SETS_OF_NUMBERS,
         follows=True,
-        help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
-        consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3, 4) and (3, 4,
-        6), with at most 100 columns, or 2 for each cluster, and (6, 8, 12) for two or three clusters, whose consensus
-        is the result if it cuts less of the graph.""",
+        help="""Numbers of eigenvectors of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several
+        sets give one consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3,
+        4) and (3, 4, 6), with at most 100 eigenvectors, or 2 for each cluster, and (6, 8, 12) for two or three
+        clusters, whose consensus is the result if it cuts less of the graph.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(
