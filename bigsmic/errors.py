@@ -5,8 +5,8 @@
     BigsmicError
     ├── InputError (ValueError)      the data or a parameter cannot be used
     │   ├── NonFiniteError           NaN or infinity among the rows
-    │   ├── OptionError (TypeError)  an option that the method lacks
-    │   ├── AbsentResultError (AttributeError)  an attribute that only results of other methods have
+    │   ├── OptionError (TypeError)  an option that the method, or the function, lacks
+    │   ├── AbsentResultError (AttributeError)  what only fits by other methods, or with other options, have
     │   ├── SingularCovarianceError  clusters without extent in some direction
     │   └── CollapseError            an iteration does not reach a usable result
     ├── PlanError (MemoryError)      the work does not fit the allowed memory or disk
@@ -40,11 +40,11 @@ class NonFiniteError(InputError):
 
 
 class OptionError(InputError, TypeError):
-    """An option that the method lacks."""
+    """An option that the method, or the function that was called, lacks."""
 
 
 class AbsentResultError(InputError, AttributeError):
-    """An attribute that only results of another method have."""
+    """An attribute of a Result that only fits by another method, with other options or of other rows have."""
 
 
 class SingularCovarianceError(InputError):

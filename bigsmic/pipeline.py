@@ -89,14 +89,16 @@ def fit(
     ----------
     data : str, Path, zarr.Array, dask array or dataframe, xarray.DataArray or array_like, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file,
-        or a ``.csv``, ``.tsv`` or ``.parquet`` table. Any real or integer dtype. Rows are read in blocks and never
+        or a ``.csv``, ``.tsv`` or ``.parquet`` table. Datasets of h5py and archives of windows are rows, too; a graph
+        is a sparse matrix, see `metric` and `kernel`. Any real or integer dtype. Rows are read in blocks and never
         held as a whole, unless they are in memory already. Those of a dask dataframe are counted first, which computes
         it once.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range,
         ``(least, most)`` or ``range(least, most + 1)``, limits the search. ``Result.valleys`` has the evidence. If
         there are no valleys, or they are not tested (a graph, fewer than 12 rows, ``valleys=False``), the Result has
-        labels only after `cut`. Other methods document what None means to them.
+        labels only after `cut`. 3SMIC finds it from valleys and links, RIM and kernel RIM keep as many clusters as
+        their penalty leaves alive, and other methods need a number.
     method : str
         Name of the method. The options below are those of the default, "smic". Another method has its own options,
         which are also the parameters of its estimator, such as :class:`bigsmic.RIM`; options that it lacks are refused.
@@ -108,10 +110,11 @@ def fit(
         one of that run takes its number and name; other clusters get new numbers. ``Result.matched`` has the
         correspondence.
     memory_limit : int or str, optional
-        Memory that the process may use, interpreter included, such as ``"1GiB"``. It affects time and disk, never
-        labels.
+        Memory that the process may use, interpreter included, such as ``"1GiB"``; by default three quarters of that of
+        the machine or container. On a cluster, that of each worker, at most what Dask allows it. It affects time and
+        disk, never labels.
     component : str, optional
-        Array within a Zarr group; of a table, names of columns, separated by commas.
+        Array within a group of Zarr or HDF5; of a table, names of columns, separated by commas.
     rows : slice or bigsmic.numerics.selection.Selection, optional
         Rows to fit instead of all: consecutive ones, such as ``slice(-100_000, None)``, or any selection. In an archive
         of :func:`bigsmic.features.windows`, invalid rows are left out too. Labels are those of the fitted rows, whose
@@ -209,7 +212,7 @@ def plan(
     Parameters
     ----------
     data, c, **options
-        As in :func:`fit`.
+        As in :func:`fit`. With `out`, which is not read, the plan is that of a fit in a run directory.
     n_rows : int, optional
         Plan for this number of rows like those of `data`.
     n_workers : int, optional

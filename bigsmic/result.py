@@ -224,8 +224,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             `component` and `missing_chunks`, as in :func:`bigsmic.fit`; `column_names`, a sequence of d str, by default
             those of the archive; `columns_per_channel`, the number of columns of one channel, if columns are ordered by
             channel; `times`, a number or time for each of the n rows, or a file of them, which adds shares over time;
-            `map_rows`, rows of the map, 20,000 by default and 0 for none. `client`, `scheduler`, `engine` and
-            `n_threads`, as in :meth:`predict_proba`, determine where blocks are read.
+            `map_rows`, rows of the map, at most and by default 20,000, and 0 for no map. `client`, `scheduler`,
+            `engine` and `n_threads`, as in :meth:`predict_proba`, determine where blocks are read.
 
         Raises
         ------
@@ -289,9 +289,10 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return self._run.attribute("summary") or {}
 
     def scaled(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Centre and scale rows as the fit did: ndarray of float32, shape (m, d).
+        """Centre and scale rows `X`, shape (m, d), as the fit did: ndarray of float32, shape (m, d).
 
-        ``diagnostics["scaling"]`` has the divisors of the columns and, if the fit chose the scaling, its reasons.
+        ``diagnostics["scaling"]`` has the scaling and, if the fit chose it, the figures on which the choice depends.
+        InputError for rows of other columns, or if the fit was of a graph.
         """
         scaled: NDArray[np.float32] = columns.scaled(self._context, X)
         return scaled
@@ -313,8 +314,9 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
         Notes
         -----
-        Rows are always treated as new. A training row then finds itself among its neighbours, so that ``predict`` of
-        the fitted rows may differ from ``labels``, mostly between clusters that touch.
+        SMIC, 3SMIC, RIM and MSPC predict fitted rows to be in the clusters that ``labels`` has. Other methods, and fits
+        of graphs, treat them as new: such a row finds itself among its neighbours, so that its label may differ, mostly
+        between clusters that touch.
         """
         if _is_lazy(data, options):
             return self._ask("predict", np.int32, data, options)
@@ -335,8 +337,10 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         Parameters
         ----------
         data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
+            New rows in the units of the fitted ones, read in blocks. For a fit of a graph, a sparse matrix of shape
+            (m, n): distances to, or affinities with, the fitted rows.
         component : str, optional
-            Array within a Zarr group.
+            Array within a group of Zarr or HDF5; of a table, names of columns, separated by commas.
         storage_options : dict, optional
             For the file system behind a URL.
         out : str or Path, optional
@@ -347,9 +351,9 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             Allow other arrays of these names in a Zarr group to be overwritten, but never those of a run directory or
             of the archive that is read.
         **more
-            `rows`, a slice of the new rows, which alone are predicted; `missing_chunks`, `n_threads`, `client`,
-            `scheduler`, `engine`, `progress` and `performance_report`, as in :func:`bigsmic.fit`. Rows in memory are
-            predicted in this process.
+            `rows`, a slice of the new rows, which alone are predicted; `n_threads`, 1 by default; `missing_chunks`,
+            `client`, `scheduler`, `engine`, `progress` and `performance_report`, as in :func:`bigsmic.fit`. Rows in
+            memory are predicted in this process.
 
         Returns
         -------
@@ -365,13 +369,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         RunError
             `out` is something else, which stays as it was; RunLockedError if another process writes there.
         """
-        options = {
-            "component": component,
-            "storage_options": storage_options,
-            "out": out,
-            "overwrite": overwrite,
-            **more,
-        }
+        given = {"component": component, "storage_options": storage_options, "out": out, "overwrite": overwrite}
+        options = given | more
         if _is_lazy(data, options):
             return self._ask("predict_proba", np.float32, data, options, self._n_columns)
         return self._predict(data, **options)[1]

@@ -43,12 +43,13 @@ def msp_score(
     X : str, Path, zarr.Array, dask array or array_like, shape (n, d)
         Rows; read once, in blocks.
     labels : array_like, shape (n,)
-        At least two different values.
+        At least two different values of any sortable type.
     reg : float
         Multiple of the total variances, added to both covariances.
     component, storage_options
         As in :func:`bigsmic.fit`.
     n_threads : int
+        Number of blocks that are read and summed at once.
 
     Returns
     -------

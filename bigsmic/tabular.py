@@ -90,7 +90,7 @@ class TabularViews:
             ``label``, and as far as the fit has them ``agreement``, ``noise``, and ``posterior`` with the dimension
             ``cluster``: dask arrays, which are read when they are used. If clusters have names, ``cluster`` has them as
             the coordinate ``name``, empty for clusters without. The dimension of the rows is that of the
-            DataArray, or ``row``.
+            DataArray, or ``row``. Attributes ``run``, its path, ``method`` and ``n_clusters``.
 
         Raises
         ------

@@ -301,3 +301,9 @@ def test_the_fault_and_the_drift_begin_on_their_days():
 def test_machines_that_cannot_be_are_refused(name, value):
     with pytest.raises(InputError, match=name):
         MachineSimulator(**{name: value})
+
+
+@pytest.mark.parametrize("day", [-1, 2, 3])
+def test_days_that_a_machine_lacks_are_refused(day):
+    with pytest.raises(InputError, match="use days from 0 to 1"):
+        MachineSimulator(n_rows=5_000, day_samples=3_000).day(day)

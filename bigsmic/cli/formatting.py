@@ -48,6 +48,7 @@ FACTS_OF_VALLEYS = (
     "n_clusters",
     "clear",
     "best",
+    "threshold",
     "votes",
     "agreement",
     "parts",

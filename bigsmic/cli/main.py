@@ -77,7 +77,8 @@ Clusters = Annotated[
     typer.Option(
         "-c",
         "--clusters",
-        help="Number of clusters; by default found from valleys of the density.",
+        help="Number of clusters; by default smic and 3smic find it, and rim and kernel_rim keep what their penalty "
+        "leaves.",
         parser=number_of_clusters,
         metavar="<int>",
     ),
@@ -164,7 +165,9 @@ def plan(
     screen: Any,
     archive: Archive,
     c: Clusters = None,
-    out: Annotated[str | None, typer.Option("-o", "--out", help="Run directory whose disk is looked at.")] = None,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", help="Run directory of the fit; whether its disk has room is checked.")
+    ] = None,
     **given: Any,
 ) -> None:
     """Show memory, disk, work and time that a fit of ARCHIVE takes, before it runs."""
@@ -172,7 +175,7 @@ def plan(
     from bigsmic.cli import formatting
     from bigsmic.runtime.plan_text import plan_page
 
-    planned = bigsmic.plan(archive, c, **given)
+    planned = bigsmic.plan(archive, c, out=out, **given)
     screen.say(plan_page(planned))
     formatting.refuse_full_disk(planned, out)
     screen.write(formatting.plan_document(planned))

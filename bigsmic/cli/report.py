@@ -12,7 +12,7 @@ from bigsmic.cli.options import UNREPORTED, WHOLE
 ARCHIVE = Flag("archive", str, "The rows that RUN is of: adds the pages about columns.")
 NAMES = Flag("column_names", str, "Text file with a name of a column on each line.")
 CHANNEL = Flag("columns_per_channel", int, "Columns are ordered, and every so many belong to another channel.")
-TIMES = Flag("times", str, "File of a time for each row, .npy or .csv: adds shares over time.")
+TIMES = Flag("times", str, "File of a time for each row, .npy, .csv or Zarr: adds shares over time.")
 MAP = Flag("map_rows", int, "Rows of the map, 20,000 at most and by default; 0 for no map.")
 OVERWRITE = Flag("overwrite", bool, "Write over the report of another run.")
 PANELS = {"Rows": (ARCHIVE, *WHOLE, NAMES), "Report": (CHANNEL, TIMES, MAP, OVERWRITE), "Resources": UNREPORTED}

@@ -9,7 +9,10 @@ from bigsmic.cli.flags import Flag
 from bigsmic.cli.options import RESOURCES, UNREPORTED, WHOLE, parted
 
 RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "performance_report")
-
+SAMPLES = Flag(
+    "component", str, "Array of the samples: in the group, or in each of its groups, which are then sessions."
+)
+RECORDINGS = (SAMPLES, *WHOLE[1:])
 
 VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
 REFIT = 9
@@ -30,7 +33,7 @@ WINDOWS = (
 )
 
 
-@command({"Windows": WINDOWS, "Recordings": WHOLE, "Resources": RESOURCES_OF_WINDOWS})
+@command({"Windows": WINDOWS, "Recordings": RECORDINGS, "Resources": RESOURCES_OF_WINDOWS})
 def windows(
     screen: Any,
     archive: Annotated[

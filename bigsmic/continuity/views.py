@@ -70,9 +70,9 @@ class NumberedViews:
     def match(self, previous: "StrPath | NumberedViews", *, storage_options: StorageOptions = None) -> Match:
         """Find the clusters that continue those of an earlier run.
 
-        If both runs have rows of one archive in common, these are counted. Otherwise each run labels up to 20,000 rows
-        of the other one. Pairs of clusters maximise the sum of overlaps; a pair of overlap below one half is not
-        matched.
+        If this run has at least half of the rows of the earlier one, those in common are counted. Otherwise each run
+        labels up to 20,000 rows of the other one. Pairs of clusters maximise the sum of overlaps; a pair of overlap
+        below one half is not matched.
 
         Parameters
         ----------

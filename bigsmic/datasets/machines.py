@@ -114,8 +114,28 @@ class MachineSimulator(BlockSimulator):
         return self.day_samples
 
     def day(self, number: int) -> Sample:
-        """Samples of a day, and the regime of each; the first day is 0."""
+        """Samples of a day, and the regime of each.
+
+        Parameters
+        ----------
+        number : int
+            Of the day; the first one is 0.
+
+        Returns
+        -------
+        X : ndarray of float32, shape (day_samples, 4)
+            Pressure, flow, current and temperature; the last day may be shorter.
+        regime : ndarray of int32, shape (day_samples,)
+            Number in :data:`REGIMES`.
+
+        Raises
+        ------
+        InputError
+            There is no such day.
+        """
         lo = number * self.day_samples
+        if not 0 <= lo < self.n_rows:
+            raise InputError(f"day: got {number}; use days from 0 to {(self.n_rows - 1) // self.day_samples}")
         return self.block(lo, min(lo + self.day_samples, self.n_rows))
 
     def _chunk(self, number: int) -> Sample:

@@ -18,6 +18,10 @@ class MixtureSimulator(BlockSimulator):
 
     Parameters
     ----------
+    n_rows : int
+        Rows in total, at least 1.
+    seed : int
+        Equal seeds give equal data.
     d : int
         Columns.
     c : int
@@ -29,6 +33,11 @@ class MixtureSimulator(BlockSimulator):
         defaults and 50,000 rows, .94 of a row's 15 nearest neighbours are in its cluster at .5, and .84 at .3.
     size_exponent : float
         The size of cluster k of 1..c is proportional to ``k ** -size_exponent``.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
     """
 
     d: int = 64
@@ -75,5 +84,23 @@ class MixtureSimulator(BlockSimulator):
 
 
 def gaussian_mixture(n_rows: int, d: int = 64, c: int = 20, *, seed: int = 0, **options: Any) -> MixtureSimulator:
-    """Make a :class:`MixtureSimulator`, which generates a Gaussian mixture in blocks."""
+    """Make a simulator of a Gaussian mixture, which generates its rows in blocks.
+
+    Parameters
+    ----------
+    n_rows, d, c, seed : int
+        Rows, columns, clusters, seed.
+    **options
+        Further parameters of :class:`MixtureSimulator`.
+
+    Returns
+    -------
+    simulator : MixtureSimulator
+        Its ``block(lo, hi)`` gives rows and labels.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
+    """
     return MixtureSimulator(n_rows=n_rows, d=d, c=c, seed=seed, **options)

@@ -96,6 +96,10 @@ class TetrodeSimulator(BlockSimulator):
 
     Parameters
     ----------
+    n_rows : int
+        Spikes in total, at least 1.
+    seed : int
+        Equal seeds give equal data.
     n_units : int
         Number of neurons, which are the clusters.
     n_channels, n_samples : int
@@ -133,6 +137,11 @@ class TetrodeSimulator(BlockSimulator):
     threshold : float
         Least depth in uV of a neuron of the hash on its best wire; the largest is twice that. Large depths are rarer,
         because neurons fill the space evenly and depth is proportional to 1 / distance.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
     """
 
     n_units: int = 12
@@ -355,6 +364,11 @@ def tetrodes(n_rows: int = 50_000, n_units: int = 12, *, seed: int = 0, **option
         In uV.
     labels : ndarray of int32, shape (n_rows,)
         -1 for the hash.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of its range.
     """
     simulator = TetrodeSimulator(n_rows=n_rows, n_units=n_units, seed=seed, **options)
     return simulator.block(0, n_rows)

@@ -23,6 +23,11 @@ def four_blobs(n: int = 200, *, seed: int = 0) -> Sample:
         Neither centred nor scaled.
     labels : ndarray of int32, shape (n,), ascending
 
+    Raises
+    ------
+    InputError
+        Fewer rows than classes, or a negative seed; as of the other three.
+
     References
     ----------
     .. [1] M. Sugiyama, G. Niu, M. Yamada, M. Kimura, H. Hachiya, "Information-maximization clustering based
@@ -36,7 +41,19 @@ def four_blobs(n: int = 200, *, seed: int = 0) -> Sample:
 def circle_and_gaussian(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw a standard normal cluster inside a circle of radius 5 with evenly spaced points, all with noise of sd .1.
 
-    Section 4.1 (b) of the paper cited in :func:`four_blobs`, which also describes parameters and results.
+    Section 4.1 (b) of the paper cited in :func:`four_blobs`.
+
+    Parameters
+    ----------
+    n : int
+        Rows, shared among the classes as evenly as possible.
+    seed : int
+        Equal seeds give equal data.
+
+    Returns
+    -------
+    X : ndarray of float32, shape (n, 2)
+    labels : ndarray of int32, shape (n,), ascending
     """
     labels, rng = _toy(n, 2, seed)
     angle = 2 * np.pi * np.arange(np.count_nonzero(labels)) / np.count_nonzero(labels)
@@ -48,7 +65,19 @@ def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw two spirals, the second one the first turned by half a circle, with noise of sd .1.
 
     Point i (from 0) of a spiral is at radius ``1 + 4 i / n`` and angle ``3 pi i / n``; section 4.1 (c) of the
-    paper cited in :func:`four_blobs`, which also describes parameters and results.
+    paper cited in :func:`four_blobs`.
+
+    Parameters
+    ----------
+    n : int
+        Rows, shared among the classes as evenly as possible.
+    seed : int
+        Equal seeds give equal data.
+
+    Returns
+    -------
+    X : ndarray of float32, shape (n, 2)
+    labels : ndarray of int32, shape (n,), ascending
     """
     labels, rng = _toy(n, 2, seed)
     i = np.concatenate([np.arange(np.count_nonzero(labels == 0)), np.arange(np.count_nonzero(labels))])
@@ -59,7 +88,19 @@ def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
 def two_densities(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw two normal clusters with the same mean, of standard deviations 1 and .1.
 
-    Section 4.1 (d) of the paper cited in :func:`four_blobs`, which also describes parameters and results.
+    Section 4.1 (d) of the paper cited in :func:`four_blobs`.
+
+    Parameters
+    ----------
+    n : int
+        Rows, shared among the classes as evenly as possible.
+    seed : int
+        Equal seeds give equal data.
+
+    Returns
+    -------
+    X : ndarray of float32, shape (n, 2)
+    labels : ndarray of int32, shape (n,), ascending
     """
     labels, rng = _toy(n, 2, seed)
     return _float32(np.where(labels == 0, 1.0, 0.1)[:, None] * rng.standard_normal((n, 2))), labels

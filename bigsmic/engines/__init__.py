@@ -1,4 +1,4 @@
-"""Engines that run tasks: threads of this process, or a Dask cluster; the only package that imports Dask."""
+"""Engines that run tasks: threads of this process, or a Dask cluster."""
 
 import sys
 from collections.abc import Iterator

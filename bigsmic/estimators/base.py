@@ -28,7 +28,7 @@ _OF_EVERY_FIT = """
 out : str or Path, optional
     Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
 memory_limit : int or str, optional
-    Memory that the process may use, such as ``"1GiB"``.
+    Memory that the process may use, such as ``"1GiB"``; by default three quarters of that of the machine.
 n_jobs : int, optional
     Threads; by default, and with -1, all processors that the process may use.
 random_state : int, RandomState or None
@@ -69,12 +69,22 @@ class Clusterer(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
-            Out-of-core arrays are read in blocks, and never held whole.
+            Out-of-core arrays are read in blocks, and never held whole. A graph is a sparse matrix, shape (n, n).
         y : ignored
 
         Returns
         -------
         self
+
+        Raises
+        ------
+        InputError, PlanError, RunError, StorageError, ClusterError
+            As of :func:`bigsmic.fit`. Rows in memory are also checked by scikit-learn, whose errors are ValueError.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The number of clusters was left open and the rows show none, so that all of them are one cluster.
         """
         return self._fit(X)
 
@@ -149,12 +159,18 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return {"n_threads": n_threads}
 
     def predict(self, X: Rows) -> Labels:
-        """Labels of new rows, int32, shape (m,), lazy for a dask array; see :meth:`bigsmic.Result.predict`."""
+        """Labels of new rows, int32, shape (m,), lazy for a dask array or dataframe: :meth:`bigsmic.Result.predict`.
+
+        NotFittedError before `fit`; ValueError, such as InputError, for rows of other columns, or with NaN.
+        """
         check_is_fitted(self)
         return self._answering.predict(self._rows(X, reset=False))
 
     def predict_proba(self, X: Rows) -> Posterior:
-        """Posteriors of new rows, float32, shape (m, c); that of a row does not depend on the other rows."""
+        """Posteriors of new rows, float32, shape (m, c), lazy for a dask array or dataframe.
+
+        The posterior of a row does not depend on the other rows. Errors are those of :meth:`predict`.
+        """
         check_is_fitted(self)
         return self._answering.predict_proba(self._rows(X, reset=False))
 

@@ -74,9 +74,10 @@ class Windows:
 
     def __repr__(self) -> str:
         left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
+        sessions = f"{len(self.sources):,} session{'s' * (len(self.sources) != 1)}"
         return (
             f"Windows: {len(self):,} of {len(self.columns)} features, {self.n_new:,} of them new, from "
-            f"{len(self.sources):,} sessions\n  left out   {left_out or 'none'}\n  archive    {self.location}"
+            f"{sessions}\n  left out   {left_out or 'none'}\n  archive    {self.location}"
         )
 
 

@@ -129,12 +129,14 @@ def annotate(adata: Any, result: Result, key_added: str = KEY) -> None:
     adata : AnnData
         ``obs[key]`` gets the labels as categories ``"0"``, ``"1"``, .., missing for cells in no cluster;
         ``obs[key_agreement]`` and ``obs[key_noise]`` agreement and noise, if the fit has them; ``obs[key_name]`` the
-        names of clusters, if they have some; ``obsm[key_posterior]`` the posterior; ``uns[key]`` the ``n_clusters``,
-        ``method``, ``settings`` as JSON, the ``run`` given by ``out=``, and ``valleys``, the evidence for the number of
-        clusters as a sentence, and ``columns``, the names of these columns of ``obs`` as JSON. Earlier results are
-        replaced; columns of these names from another source are refused.
+        names of clusters, if they have some; ``obsm[key_posterior]`` the posterior, float32, shape (n, c); ``uns[key]``
+        a dict of ``n_clusters``, ``method``, ``settings`` as JSON, the ``run`` given by ``out=``, ``valleys``, the
+        evidence for the number of clusters as a sentence, and ``columns``, the names of these columns of ``obs`` as
+        JSON. Earlier results are replaced; columns of these names from another source are refused.
     result : Result
+        A fit of these cells, such as that of :func:`cluster` with the path of their store.
     key_added : str
+        The ``key`` of these names: a prefix, by which several results can be kept.
 
     Raises
     ------

@@ -310,7 +310,12 @@ class Result(BaseResult):
 
     @property
     def scores(self) -> Any:
-        """Every neighbour number with the MLMI of its labels: a pandas DataFrame, the chosen one marked."""
+        """Every neighbour number with the ascent from it: a pandas DataFrame with one row each.
+
+        Columns ``t``; ``chosen``; ``value`` of the objective in nats per row; ``n_iter`` and ``converged``; ``sizes``
+        of the clusters; ``mlmi`` of the labels in nats, its width ``gamma``, and ``gap``, by which it may be too low;
+        ``classes_without_center``, the number of clusters that add nothing to it.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("ascents", []))

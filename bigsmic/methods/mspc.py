@@ -253,14 +253,15 @@ class Result(BaseResult):
 
     @property
     def msp(self) -> Floats:
-        """Minimum separation probability of every split, in the order in which they were made, shape (c - 1,)."""
+        """Minimum separation probability of every split, in the order of splits: ndarray of float64, shape (c - 1,)."""
         return np.array([split["msp"] for split in self.diagnostics["splits"]])
 
     @property
     def halfspaces(self) -> tuple[Floats, Floats]:
-        """Hyperplanes in the units of the input: w (c - 1, d) and thresholds (c - 1,).
+        """Hyperplanes in the units of the input: a tuple of float64, ``w`` (c - 1, d) and ``threshold`` (c - 1,).
 
-        Split s takes the rows with ``x @ w[s] > threshold[s]`` from label `of[s]` to label s + 1.
+        Split s divides one of the clusters 0 to s: its rows with ``x @ w[s] > threshold[s]`` become cluster s + 1, the
+        others keep their number. The array ``of`` of the stage ``tree`` in the run directory has the divided clusters.
         """
         tree = model(self._context).tree
         w = tree.w * self._context.scaler.factor

@@ -303,5 +303,5 @@ class Result(BaseResult):
 
     @property
     def association(self) -> Floats:
-        """Within-cluster association per row of every start, shape (n_starts,); for "spectral" the eigenvalue."""
+        """Association per row of every start: ndarray of float64, shape (n_starts,); for "spectral" the eigenvalue."""
         return np.array(self.diagnostics["ascent"]["association"])

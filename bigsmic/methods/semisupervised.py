@@ -324,9 +324,9 @@ class Result(LabelingsResult):
     ----------
     n_links, n_violated : int
         Linked pairs, including those that groups imply, and those that the labels violate.
-    violated : dict of str to ndarray
+    violated : dict of str to ndarray of int64
         ``must_links`` and ``cannot_links`` (m, 2): the given pairs that are violated, as row numbers; ``strays``: rows
-        of known label, or of a closed group, whose cluster differs from that of most of their group.
+        of known label, or of a closed group, whose cluster differs from that of most of their group, (m,).
     curve : pandas.DataFrame
         For a fit with an open number of clusters: the best candidate for every number, with its LSMI, the LSMI as a
         share of its largest possible value, ``(c - 1) / 2``, and the links that it violates. It is an aid, not a
@@ -361,7 +361,7 @@ class Result(LabelingsResult):
 
     @property
     def violated(self) -> Any:
-        """The links that the labels violate."""
+        """The links that the labels violate: a dict of ndarrays; InputError if the number of clusters is open."""
         if self.settings.undecided:
             raise InputError("violated: the number of clusters is open; see curve, then cut(c).violated")
         if self.settings.n_clusters == 1 or distinct.is_all(self._context):
@@ -374,13 +374,29 @@ class Result(LabelingsResult):
         """Result for one number of clusters, from the eigenvectors of a fit with an open number: no refit.
 
         With two clusters the weight of cannot-links is 0 here, while a fit for two clusters chooses it.
+
+        Parameters
+        ----------
+        n_clusters : int
+            2 up to the largest number of the range, or 30 with None; where the fit has found a number, below the number
+            of eigenvectors.
+
+        Returns
+        -------
+        result : Result
+            In a temporary directory.
+
+        Raises
+        ------
+        InputError
+            The number is no integer or out of range.
         """
         run, settings = cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
 
     @property
     def curve(self) -> Any:
-        """Score and violations over numbers of clusters."""
+        """Score and violations by number of clusters: a pandas DataFrame; InputError if the number is not open."""
         if self.settings.found:
             raise InputError("curve: the fit found its number of clusters; valleys.curve has the evidence for it")
         if not self.settings.undecided:

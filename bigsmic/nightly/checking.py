@@ -41,12 +41,12 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
     Returns
     -------
     rows : int
-        Of the archive, or windows of the recordings, at present.
+        Present number of rows of the archive, or of windows of the recordings.
 
     Raises
     ------
     InputError, RunError, PlanError, StorageError
-        As of :func:`bigsmic.nightly.nightly`.
+        As in :func:`bigsmic.nightly.nightly`.
     """
     job = job if isinstance(job, Job) else Job.read(job)
     with told_by_keys():

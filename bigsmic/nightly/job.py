@@ -69,20 +69,20 @@ def _place(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Refits:
-    """Rules for refits, and their rows.
+    """Rules for refits, and the rows that they take; without any of the first three there are no refits.
 
     Parameters
     ----------
     every : int, optional
-        Nights from one to the next.
+        Refit after this number of nights.
     drift : bool
-        Where the rows that came are other than those of the fit.
+        Refit if the new rows differ from the fitted ones.
     growth : float, optional
-        Share of the archive of the last fit by which it has grown.
+        Refit if the archive has grown by this share since the last fit: .5 is by half.
     last : int, optional
-        A fit takes so many rows at the end.
+        Number of rows at the end of the archive that a fit takes.
     reservoir : int, optional
-        A fit takes so many rows of all, drawn by hash.
+        Number of rows, drawn by hash from all, that a fit takes. By default it takes all.
     """
 
     every: int | None = None
@@ -94,33 +94,40 @@ class Refits:
 
 @dataclass(frozen=True)
 class Job:
-    """A job file.
+    """The contents of a job file; :meth:`read` reads one.
 
     Parameters
     ----------
     path : str
-        Of the file.
-    archive, component : str
-        Rows; or recordings, where there are `windows`.
+        Path of the file, for messages.
+    archive : str
+        Path or URL of the rows or, with `windows`, of the recordings.
+    folder : str
+        Local folder of runs, windows, history and journal.
+    component : str, optional
+        Array within the archive, as in :func:`bigsmic.fit`.
     missing_chunks : {"error", "fill"}
         Whether an absent chunk of the archive is an error, or is read as its fill value.
-    folder : str
-        Where runs, windows, history and journal are kept.
     memory_limit : int or str, optional
+        As in :func:`bigsmic.fit`.
     threads : int, optional
+        Number of concurrent tasks; by default as many as processors, and one for labels of new rows.
     keep : int
-        Runs that are kept.
+        Number of runs that are kept.
     report : str, optional
-        Where the report of a night goes.
+        Path or URL of the report, in which ``{night}`` is the number of the night in six digits; no report by default.
     after : tuple of str
-        Command that is run after a night.
+        Words of the command that is run after a night; none by default.
     windows : dict, optional
-        Options of :func:`bigsmic.features.windows`.
+        ``length``, ``step``, ``features``, ``rate``, ``times`` and ``channels`` of :func:`bigsmic.features.windows`.
     c : int, list of int, optional
+        Number of clusters, or a range of it, as in :func:`bigsmic.fit`.
     method : str
+        As in :func:`bigsmic.fit`.
     options : dict
-        Of the method.
+        Options of the method, by name.
     refits : Refits
+        When the rows are fitted again, and which.
     """
 
     path: str
@@ -143,10 +150,19 @@ class Job:
     def read(cls, path: StrPath) -> Self:
         """Read a job file; paths in it are relative to its folder.
 
+        Parameters
+        ----------
+        path : str or Path
+            The file, in TOML.
+
+        Returns
+        -------
+        job : Job
+
         Raises
         ------
         InputError
-            Anything that is wrong with it, with the line and what would do.
+            The file cannot be read, or a key or a value cannot be used; the message has its line and a remedy.
         """
         file = TOMLFile.read(as_location(path, "job"), _elsewhere)
         top = file.values(None, _TOP | {name: lambda value: value for name in TABLES})

@@ -27,22 +27,23 @@ from bigsmic.types import Progress, StorageOptions, StrPath
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a call.
+    """Result of a call of :func:`nightly`.
 
     Attributes
     ----------
     night : int
-        Number of the night; 0 where there was nothing to do.
+        Number of the night; 0 if there was nothing to do.
     resumed : bool
-        Whether an earlier call had begun it.
+        Whether an earlier call had begun the night.
     rows : int
-        Of the archive.
+        Number of rows of the archive.
     steps : dict of str to dict
-        What the steps of the night noted; empty where there was nothing to do.
+        Facts that the steps of the night recorded, by name of the step: ``label``, ``decide``, ``fit``, ``point``,
+        ``record``, ``tidy``, ``report`` and ``after``; empty if there was nothing to do.
     folder : str
-        Where all of it is.
+        Absolute path of the folder of the job.
     earlier : Outcome, optional
-        Of the night that an earlier call had begun, if this one has finished that first.
+        Outcome of the night that an earlier call had begun, if this call has finished it before its own.
     """
 
     night: int
@@ -80,10 +81,11 @@ def _clusters(fitted: dict[str, Any]) -> str:
 def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progress: Progress = None) -> Outcome:
     """Do the steps that are due for a growing archive, and nothing else.
 
-    Rows that have come are labelled by the run that ``latest`` names; where the job file has it so, there is a refit,
-    whose clusters keep their numbers; then a row of the history, old runs deleted, a report, a command. A call that was
-    killed is finished by the next one, with the rows that were there when it began; rows that have come since are then
-    the next night's, of the same call. A report or a command that fails does not hold back the next night.
+    New rows are labelled by the run to which ``latest`` points. If the job file asks for it, the rows are fitted again,
+    and clusters keep their numbers. Then the history gets a row, old runs are deleted, a report is written, and a
+    command is run. A call that was killed is finished by the next one, with the rows that were there when it began; the
+    same call then labels rows that have come since, as the next night. A report or a command that fails does not hold
+    back the next night.
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     storage_options : dict, optional
         For the file system behind the archive's URL; never written anywhere.
     progress : bool or callable, optional
-        As of :func:`bigsmic.fit`.
+        As in :func:`bigsmic.fit`.
 
     Returns
     -------
@@ -101,16 +103,16 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     Raises
     ------
     InputError
-        The job file, or the archive, cannot be used: the night is begun anew by the next call.
+        The job file, or the archive, cannot be used. The next call begins the night anew.
     RunLockedError
-        Another process works for this job.
+        Another process runs this job.
     RunMismatchError
-        The archive was rewritten, or has become shorter.
+        Earlier rows of the archive have changed, or it has become shorter.
     RunError
         Something in the folder cannot be used; or, after a finished night, its report or command has failed, which the
         next call tries again if it finds no new rows.
     PlanError, StorageError
-        As of :func:`bigsmic.fit`.
+        As in :func:`bigsmic.fit`.
     """
     job = job if isinstance(job, Job) else Job.read(job)
     if job.report is not None:

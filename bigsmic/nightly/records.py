@@ -39,15 +39,20 @@ def table(folder: str) -> Table:
 def history(folder: StrPath) -> "pd.DataFrame":
     """All nights of a job: a pandas DataFrame with one row for each, indexed by the night.
 
-    Columns ``begun`` and ``ended``; ``rows`` of the archive, ``new_rows`` and ``novel_rows`` of them, -1 where they
-    were not labelled; ``drift``, 1 or 0, and its ``drift_p``, -1 and nan where it was not looked for; ``refit``, the
-    reason, empty for none; ``run``, the night whose run ``latest`` then named, 0 for none; its ``clusters``, and after
-    a refit how many ``continued``, are ``new_clusters`` or ``vanished``, -1 where nothing was compared.
-
     Parameters
     ----------
     folder : str or Path
-        Of the job.
+        Folder of the job.
+
+    Returns
+    -------
+    nights : pandas.DataFrame
+        Columns ``begun`` and ``ended``, times in UTC; ``rows`` of the archive; ``new_rows`` and ``novel_rows`` among
+        them, -1 if no run could label them; ``drift``, 1 or 0, and ``drift_p``, the least p-value of its tests, -1 and
+        nan if it was not tested; ``refit``, its reason (``first``, ``job``, ``drift``, ``growth`` or ``every``), empty
+        for none; ``run``, the night whose run ``latest`` pointed at afterwards, 0 for none; ``clusters`` of that run;
+        and after a refit ``continued``, ``new_clusters`` and ``vanished``, the numbers of such clusters, -1 if there
+        was no earlier run to compare with.
 
     Raises
     ------

@@ -43,6 +43,11 @@ def palette(n_colors: int) -> list[str]:
         from all colours before it, the least distance over normal, red-blind and green-blind vision [1]_. From the
         257th on, colours repeat.
 
+    Raises
+    ------
+    InputError
+        `n_colors` is no integer of at least 0.
+
     Notes
     -----
     Fifty colours cannot be told apart reliably: plots therefore also name clusters if there is room.

@@ -34,7 +34,7 @@ class Settings(MethodSettings):
             help="""Known labels, -1 where there is none: .npy, .csv or Zarr. Categories 0, 1, .. are clusters of
             the same numbers.""",
         ),
-        "sample_weight": declared(ARRAY, help="Weights of the rows: .npy or Zarr. At least 0."),
+        "sample_weight": declared(ARRAY, help="Weights of the rows: .npy, .csv or Zarr. At least 0."),
     }
 
     n_clusters: int | None = None

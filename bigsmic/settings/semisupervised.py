@@ -97,6 +97,7 @@ class Settings(smic.Settings):
         help="""Choice among several labelings. "consensus": the consensus of the labelings of largest criterion, after
         propagation by votes, neighbours and links. "links": the one of largest criterion, as published.""",
     )
+    scale: str | None = option("auto", choices=smic.SCALES, help=smic.SCALE_HELP)  # there is no preset
     gamma: tuple[float, ...] = option(
         (0.0, 1.0), NUMBERS, help="Strengths of must-links to choose from, such as 0,1. At least 0."
     )

@@ -45,7 +45,8 @@ BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``. 2, the d
 in self-tuning spectral clustering."""
 SEED_HELP = """0 by default, at most 2**64 - 1; equal seeds give equal labels. The bits are the same with any number of
 threads and any memory limit, on processors of one type with one set of package versions."""
-NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
+NEIGHBORS_HELP = """How neighbours are searched. "exact" compares all rows of the cells into which the rows are cut;
+"pynndescent" searches an approximate index of each group of cells; "auto" does for each group what costs less."""
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
 REPORTED_ROWS = 20_000
 LSMI_ROWS_HELP = "Rows from which LSMI is estimated: a number or all. Drawn by hash; None for all."
@@ -74,7 +75,7 @@ class Settings(MethodSettings):
         "rotation": declared(
             choices=(None, "auto", True, False),
             optional=True,
-            help='Short for assignment "auto", "rotation" and "paper".',
+            help='Short for assignment "auto", "rotation" and "paper". True is "rotation", False "paper".',
         )
     }
 
@@ -97,18 +98,19 @@ class Settings(MethodSettings):
         "consensus",
         choices=SELECTIONS,
         follows=True,
-        help="""Choice among several labelings. Their consensus (default with "merge"), the one of largest LSMI (default
-        otherwise), or the one most similar to the others.""",
+        help="""Choice among several labelings. "consensus" of all, the default with "merge"; "lsmi": the one of largest
+        LSMI, the default otherwise; "medoid": the one most similar to the others.""",
     )
     kernel: str | Callable[..., Any] = option(
         weights.DEFAULT,
         FUNCTION,
         text="{" + ", ".join(f'"{name}"' for name in (*weights.NAMED, "precomputed")) + "} or callable",
-        help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7). A
-        callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be symmetric,
-        and return finite weights of at least 0. With `out` it needs a unique name: it is identified by its name and
-        code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n) matrix of
-        affinities, at least 0.""",
+        help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7), where
+        the smaller of two local scales counts as at least a quarter of the larger one, except with the preset "paper".
+        A callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be
+        symmetric, and return finite weights of at least 0. With `out` it needs a unique name: it is identified by its
+        name and code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n)
+        matrix of affinities, at least 0.""",
     )
     normalization: str | None = option(
         "auto",
@@ -133,8 +135,8 @@ class Settings(MethodSettings):
     preset: str | None = option(
         None,
         choices=(None, "paper"),
-        help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no
-        repair of the graph.""",
+        help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids,
+        columns divided by their standard deviations, no principal components, no repair of the graph.""",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP + PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)
@@ -152,10 +154,10 @@ class Settings(MethodSettings):
         sequences.EIGENVECTOR_SETS,
         SETS_OF_NUMBERS,
         follows=True,
-        help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
-        consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3, 4) and (3, 4,
-        6), with at most 100 columns, or 2 for each cluster, and (6, 8, 12) for two or three clusters, whose consensus
-        is the result if it cuts less of the graph.""",
+        help="""Numbers of eigenvectors of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several
+        sets give one consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3,
+        4) and (3, 4, 6), with at most 100 eigenvectors, or 2 for each cluster, and (6, 8, 12) for two or three
+        clusters, whose consensus is the result if it cuts less of the graph.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(

@@ -233,6 +233,7 @@ class ClusterViews:
         Raises
         ------
         InputError
+            `n_rows` is no integer of at least 1.
         """
         check_integer("n_rows", n_rows, 1)
         return draw_rows(self._context.n, int(n_rows), self.settings.seed, "view")

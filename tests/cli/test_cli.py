@@ -333,7 +333,7 @@ def test_a_fit_without_a_number_finds_it_and_says_how(fitted, tmp_path):
     assert found["sentence"].startswith("The data show 3 groups")
     assert set(found["votes"]) == {3}
     evidence = bigsmic.Result.open(run).valleys
-    assert (found["agreement"], found["parts"]) == (evidence.agreement, None)
+    assert (found["agreement"], found["parts"], found["threshold"]) == (evidence.agreement, None, evidence.threshold)
     assert found["agreement"] > 0.9
     assert [row["n_clusters"] for row in found["curve"]][:2] == [2, 3]
     assert all(set(row) == {"cluster", "neighbor", "depth", "z"} for row in found["pairs"])
@@ -403,6 +403,12 @@ def test_plan_runs_nothing(fitted, tmp_path):
     assert document["peak_bytes"] == document["held_bytes"] + most
     assert document["size"]["n"] == 600
     assert not (tmp_path / "run.zarr").exists()
+
+
+def test_plan_with_a_run_directory_is_that_of_a_fit_there(fitted, tmp_path):
+    there = ("--out", tmp_path / "run.zarr", "--json")
+    document = json.loads(bigsmic_cli("plan", fitted[0], "-c", 3, *FAST, *there).stdout)
+    assert (document["checkpoints"], document["held_bytes"]) == (True, 0)  # a temporary run is partly in memory
 
 
 def test_plan_is_of_as_many_rows_and_workers_as_are_asked_for(fitted):

@@ -48,6 +48,12 @@ def test_what_is_refused_has_its_exit_code(recording, tmp_path):
     assert "use first:last" in found.stderr
 
 
+def test_help_of_windows_speaks_of_samples_not_of_tables():
+    shown = " ".join(run("windows", "--help").stdout.replace("│", " ").split())
+    assert "Array of the samples" in shown
+    assert "columns of a table" not in shown
+
+
 def test_new_rows_are_labelled_once(recording, tmp_path):
     options = ("--length", 50, "--step", 25, "--out", tmp_path / "w")
     run("windows", recording, *options)

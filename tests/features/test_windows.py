@@ -230,6 +230,8 @@ def test_sessions_of_a_group(tmp_path, samples):
         group.create_array(name, data=part, chunks=(100, 3))
     made = windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
     assert made.sources == ["a", "b", "c"]
+    assert "from 3 sessions\n" in repr(made)
+    assert "from 1 session\n" in repr(windows(parts["b"], 40, 20, out=tmp_path / "one"))
     np.testing.assert_array_equal(np.bincount(made.source[:]), [24, 49])
     group.create_array("aa", data=samples[:100], chunks=(100, 3))
     again = windows(tmp_path / "a", 40, 20, out=tmp_path / "w")

@@ -57,6 +57,12 @@ def test_fit_shows_the_options_of_the_default_method():
 
 
 @pytest.mark.parametrize("name", registry.names())
+def test_help_speaks_of_a_preset_only_where_there_is_one(name):
+    options = registry.options(name)
+    assert "preset" in options or not [other for other, declared in options.items() if "preset" in declared.help]
+
+
+@pytest.mark.parametrize("name", registry.names())
 def test_the_command_line_has_every_option(name):
     shown = [flag.name for panel in cli_options.FIT.values() for flag in panel]
     assert len(shown) == len(set(shown))

@@ -104,7 +104,22 @@ class Result(BaseResult):
         return self._linear.b - self.coef @ self._context.scaler.center
 
     def weights(self, shape: Sequence[int]) -> Floats:
-        """The weights in the shape of an input row: (c, 4, 38) for `shape` (4, 38) of waveforms on four wires."""
+        """The weights of `coef` in the shape of an input row.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Its product is the number of columns, d: (4, 38) for waveforms of 38 samples on four wires.
+
+        Returns
+        -------
+        weights : ndarray of float64, shape (c,) + shape
+
+        Raises
+        ------
+        InputError
+            The shape has another number of entries.
+        """
         try:
             return self.coef.reshape(self.n_clusters, *shape)
         except ValueError:

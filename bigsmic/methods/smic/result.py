@@ -273,6 +273,11 @@ class SMICResult(LabelingsResult):
 
         Leaves are its columns; heights are the running maximum of ``-log r``, shifted to start at 0, with r the density
         ratio of the merged groups. `tree_sizes` has the rows below every merge.
+
+        Raises
+        ------
+        InputError
+            The fit has no trees, as of a single cluster or of few distinct rows.
         """
         tree: NDArray[np.float64] = self._medoid_tree()[0].linkage()
         return tree

@@ -84,7 +84,7 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
     """Squared-loss mutual information between rows and labels.
 
     ``LSMI = sum_y (theta_y' h_y - theta_y' H_y theta_y / 2) - 1/2``, an estimate of
-    ``1/2 sum_y int p(x) p(y) (r(x, y) - 1)^2 dx``; [1]_, [2]_. 0 if independent, ``(c - 1) / 2`` if x determines y
+    ``1/2 sum_y int p(x) p(y) (r(x, y) - 1)^2 dx``; [1]_, [2]_. 0 if independent, ``(c - 1) / 2`` if x determines y.
 
     Parameters
     ----------
@@ -103,10 +103,12 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
     seed : int
         Seed of the centres and of the folds.
     preset : {None, "paper"}
+        "paper": centres and widths as published.
 
     Returns
     -------
-    LSMIResult
+    result : LSMIResult
+        Its ``value`` is the estimate.
 
     Raises
     ------
