@@ -671,6 +671,8 @@ def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, sh
     found |= {"parts": None, "dense_parts": False}
 
     class Found:
+        is_writable = True
+
         def done(self, stage, block):
             return stage == shown_number.NUMBER
 
