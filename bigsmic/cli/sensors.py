@@ -12,7 +12,7 @@ RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "perform
 SAMPLES = Flag(
     "component", str, "Array of the samples: in the group, or in each of its groups, which are then sessions."
 )
-RECORDINGS = (SAMPLES, *WHOLE[1:])
+RECORDINGS = tuple(SAMPLES if flag.name == SAMPLES.name else flag for flag in WHOLE)
 
 VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
 REFIT = 9

@@ -21,8 +21,8 @@ from bigsmic.numerics.moments import (
     class_sums,
     first_nonfinite,
     moments,
-    refuse_lost,
     refuse_overflow,
+    refuse_without_distances,
     scaler,
     spreads,
 )
@@ -186,7 +186,7 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
         scale = None if need_no_scaling(likeness(X), total) else "mixed"
     found = scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=center)
     if center is not None:
-        refuse_lost(total, found, X)
+        refuse_without_distances(total, found, X)
     return found
 
 

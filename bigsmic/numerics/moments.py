@@ -25,6 +25,7 @@ _FAR = 5.0  # standard deviations within which a column has no extremes
 _OFF = 1000.0  # spreads between the means with extremes and without, beyond which float32 has few digits for the rest
 _EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
+FOR_MEDIAN = 1000  # rows from which the usual size of a row is known, or up to twice as many
 
 
 class Moments(NamedTuple):
@@ -393,7 +394,7 @@ def _check_range(reach: Floats, scale: str | None) -> None:
         )
 
 
-def refuse_lost(total: Moments, scaling: Scaler, sample: NDArray[Any]) -> None:
+def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[Any]) -> None:
     """Refuse rows most of which, beside a few far ones, are so near each other that float32 has no distances for them.
 
     Parameters
@@ -408,7 +409,8 @@ def refuse_lost(total: Moments, scaling: Scaler, sample: NDArray[Any]) -> None:
     ------
     InputError
     """
-    sizes = np.abs((less(sample, scaling.origin) - scaling.mean) * scaling.factor).max(axis=1, initial=0)
+    some = sample[:: max(1, len(sample) // FOR_MEDIAN)]
+    sizes = np.abs((less(some, scaling.origin) - scaling.mean) * scaling.factor).max(axis=1, initial=0)
     differ = sizes[sizes > 0]
     if len(differ) and (usual := float(np.median(differ))) < 1 / REACH:
         far = int(np.argmax(_reach(total) * scaling.factor))

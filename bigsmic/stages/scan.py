@@ -17,8 +17,8 @@ from bigsmic.numerics.moments import (
     first_nonfinite,
     moments,
     origin_of,
-    refuse_lost,
     refuse_overflow,
+    refuse_without_distances,
     scaler,
     spreads,
 )
@@ -95,7 +95,7 @@ def _choose_scale(job: Job, block: int) -> None:
         info["majority"], info["extremes"] = (int(np.isfinite(values).sum()) for values in own)
         scale = "mixed" if np.isfinite(own.all).any() or asked == "mixed" else "standard"
     chosen = scaler(total, scale, context.origin, arrays.get("spreads"), arrays["centers"])
-    refuse_lost(total, chosen, sample)
+    refuse_without_distances(total, chosen, sample)
     context.run.write(SCALING, block, arrays, info={"scale": scale} | info)
 
 

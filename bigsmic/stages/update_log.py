@@ -91,7 +91,7 @@ def lacking(run: Run, entry: Entry) -> list[int]:
 
 
 def forget_lost(run: Run, known: list[Entry]) -> None:
-    """Strike what calls other than the known ones have left off the ledger, so that their rows are new again."""
+    """Strike off the ledger what other calls than the known ones have left, so that their rows are new again."""
     for stage, end in ((LOG, len(known)), (DRIFT, len(known)), (STAGE, _end(known))):
         for number in run.numbers(stage):
             if number >= end:

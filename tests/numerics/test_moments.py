@@ -148,7 +148,9 @@ def test_far_extremes_do_not_leave_float32_without_digits():
 
 def lost(X):
     total = m.moments(X)
-    m.refuse_lost(total, m.scaler(total, "mixed", own=m.spreads(total, X).all, center=m.centers(total, X)), X)
+    m.refuse_without_distances(
+        total, m.scaler(total, "mixed", own=m.spreads(total, X).all, center=m.centers(total, X)), X
+    )
 
 
 def test_a_row_so_far_out_that_all_others_are_equal_beside_it_is_refused():
