@@ -1,18 +1,18 @@
 """Dense parts: parts of the graph without sparse rows, which are clusters of any shape."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling import noise
-from bigsmic.numerics.labeling.curves import FEWEST_ROWS
+from bigsmic.numerics.labeling import density_tree, noise
+from bigsmic.numerics.labeling.curves import FEWEST_ROWS, Pieces
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import density, drawn_clusters, graph_parts
-from bigsmic.stages.density import NONE
+from bigsmic.stages.density import NONE, Neighbors
 from bigsmic.stages.drawn_clusters import DrawnClusters
 from bigsmic.stages.shown_number import NUMBER
 from bigsmic.types import Floats, Integers
@@ -23,8 +23,11 @@ LONG = 0.6
 """Share of the variance along the first axes from which on pieces are long; sparse rows around them do not count."""
 INSIDE = 0.9
 """Least share of the dense rows of a cluster in its part, unless it lies across several."""
+LEVELS = np.linspace(0.5, 1.0, 16)
+"""Shares of the drawn rows that are dense at the limits of the hierarchy."""
 NEARLY_ALL = 0.9
-"""Share of all dense rows that several large parts have together, and none alone, if they are clusters in a dispute."""
+"""Share of all dense rows that are in clusters which persist, or in several large parts together, and in none alone, if
+these are clusters in a dispute."""
 
 
 class DenseParts(NamedTuple):
@@ -36,10 +39,26 @@ class DenseParts(NamedTuple):
         Number of the part of each row; ``NONE`` for sparse rows, and others in none.
     roots : ndarray of int64, shape (n_parts,)
         Smallest position in each part.
+    neighbors : bigsmic.stages.density.Neighbors
+        Of the graph in which these are components.
+    limits : ndarray of float64, shape (n_parts,)
+        Distances above which rows are sparse there.
     """
 
     labels: Integers
     roots: Integers
+    neighbors: Neighbors
+    limits: Floats
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """What tells the rows of each part."""
+        return {"neighbors": self.neighbors, "limits": self.limits, "roots": self.roots}
+
+    def among(self, counts: NDArray[np.bool_]) -> "DenseParts":
+        """Some of the parts, bool (n_parts,), numbered through."""
+        numbers = np.append(np.where(counts, np.cumsum(counts) - 1, NONE), NONE)
+        return DenseParts(numbers[self.labels], self.roots[counts], self.neighbors, self.limits[counts])
 
     @property
     def sizes(self) -> Integers:
@@ -86,20 +105,61 @@ def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DensePa
     asked = settings.n_clusters if settings.number_given and settings.n_clusters <= 1 / LARGE else 0
     if graph_parts.have_one_column(job.context) or not (asked or disputed or shapes.n_of_curves() > 1):
         return None
-    task = partial(_roots, positions=found.positions, limit=limit)
-    roots = job.map_blocks(NUMBER, [0], task)[0]
-    numbers, of_row = np.unique(roots[dense], return_inverse=True)
-    table = contingency(of_row, found.labels[dense], len(numbers), found.labels.max() + 1)
-    shares = table.sum(axis=1) / table.sum()
+    first = None
+    for find in (_that_persist, _of_one_limit):
+        persist = find is _that_persist
+        parts = _clusters_of(find(job, found, limit), persist, found, dense, shapes, (asked, disputed))
+        if parts is not None and len(parts.roots) == (asked or len(parts.roots)):
+            return parts
+        first = first or parts
+    return first
+
+
+def _clusters_of(
+    parts: DenseParts,
+    persist: bool,
+    found: DrawnClusters,
+    dense: NDArray[np.bool_],
+    shapes: Pieces,
+    wanted: tuple[int, bool],
+) -> DenseParts | None:
+    """The parts that are clusters; None if those found are no pieces of these, nor the same, if the parts persist."""
+    inside = dense & (parts.labels != NONE)
+    table = contingency(parts.labels[inside], found.labels[inside], len(parts.roots), found.labels.max() + 1)
+    shares = table.sum(axis=1) / np.count_nonzero(dense)
     counts = shares >= LARGE
-    if not _are_plain(shares, asked, disputed):
+    if len(shares) == 0:
+        return None
+    if not _are_plain(shares, *wanted):
         holds, is_piece = _held(table, np.bincount(found.labels, minlength=table.shape[1]))
-        if not shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG):
+        are_same = persist and not is_piece.any()
+        if not (are_same or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
             return None
         counts |= holds
-    labels = np.full(len(roots), NONE)
-    labels[dense] = np.where(counts, np.cumsum(counts) - 1, NONE)[of_row]
-    return DenseParts(labels, numbers[counts])
+    return parts.among(counts)
+
+
+def _that_persist(job: Job, found: DrawnClusters, limit: float) -> DenseParts:
+    """Clusters that persist as sparse rows are taken away; none unless nearly all dense rows are in one."""
+    task = partial(_levels, positions=found.positions)
+    sigma, limits, components = job.map_blocks(NUMBER, [0], task)[0]
+    chosen = density_tree.clusters(components, limits, max(FEWEST_ROWS, LARGE * len(sigma)))
+    labels = np.full(len(sigma), NONE)
+    for number, cluster in enumerate(chosen):
+        labels[cluster.rows] = number
+    if (labels[found.sigma <= limit] != NONE).mean() < NEARLY_ALL:
+        chosen, labels = [], np.full(len(sigma), NONE)
+    levels = np.array([cluster.level for cluster in chosen], int)
+    roots = np.array([components[cluster.level, cluster.rows[0]] for cluster in chosen], np.int64)
+    return DenseParts(labels, roots, density.near_edges(job.context), limits[levels])
+
+
+def _of_one_limit(job: Job, found: DrawnClusters, limit: float) -> DenseParts:
+    """All components of the graph without sparse rows."""
+    roots = job.map_blocks(NUMBER, [0], partial(_roots, positions=found.positions, limit=limit))[0]
+    dense, labels = found.sigma <= limit, np.full(len(roots), NONE)
+    numbers, labels[dense] = np.unique(roots[dense], return_inverse=True)
+    return DenseParts(labels, numbers, density.all_edges(job.context), np.full(len(numbers), limit))
 
 
 def _are_plain(shares: Floats, asked: int, disputed: bool) -> bool:
@@ -129,4 +189,15 @@ def _held(table: Integers, rows: Integers) -> tuple[NDArray[np.bool_], NDArray[n
 
 def _roots(context: Context, _: int, positions: Integers, limit: float) -> Integers:
     """Smallest position of the component of rows at some positions in the graph without sparse rows."""
-    return density.components(context, limit)[positions].astype(np.int64)
+    (found,) = density.components(context, density.all_edges(context), [limit])
+    return found[positions].astype(np.int64)
+
+
+def _levels(context: Context, _: int, positions: Integers) -> tuple[Floats, Floats, Integers]:
+    """Distances of rows at some positions, the limits of the hierarchy, and components at each, (levels, s)."""
+    neighbors = density.near_edges(context)
+    sigma = density.sigma_at(context, neighbors.t, positions)
+    limits = np.unique(np.quantile(sigma, LEVELS).astype(np.float32))
+    roots = [found[positions].astype(np.int64) for found in density.components(context, neighbors, limits)]
+    dense = sigma <= limits[:, None]
+    return sigma, limits.astype(np.float64), np.where(dense, roots, density_tree.ABSENT)

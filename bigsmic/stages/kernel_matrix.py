@@ -15,6 +15,7 @@ from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, links, trimming
+from bigsmic.stages.density import sigma_at
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
@@ -151,12 +152,6 @@ def _given(weight: WeightFunction, squares: Floats, sigma_i: Floats, sigma_j: Fl
             "kernel: the callable is not symmetric in sigma_i and sigma_j; make it a function of d2 and s_i s_j"
         )
     return found
-
-
-def sigma_at(context: Context, t: int, positions: Integers) -> Floats:
-    """Distance to the t-th neighbour, at ascending positions, float32."""
-    i = context.settings.t.index(t)
-    return context.at(f"sigma {i}", lambda p: context.run.read("graph", p, "sigma", i)[0], positions)
 
 
 def read_degree(context: Context, eigenproblem: Eigenproblem, p: int) -> Floats:

@@ -79,7 +79,7 @@ def _count(job: Job, block: int) -> None:
     part_of = np.zeros(0, np.int64)
     if dense:
         part_of = np.concatenate(_part_of_groups(evidence, dense))
-        job.fill(density.DENSE_PARTS, [0], partial(density.write_parts, limit=info["sparse"], roots=dense.roots))
+        job.fill(density.DENSE_PARTS, [0], partial(density.write_parts, **dense.where))
     info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
     info |= _of_links(context, n_clusters, by_groups)

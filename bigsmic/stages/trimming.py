@@ -67,7 +67,7 @@ def _write_far_out(context: Context, block: int, limit: float) -> None:
 
 
 def _write_sparse(context: Context, block: int, limit: float) -> None:
-    roots = density.components(context, limit)
+    (roots,) = density.components(context, density.all_edges(context), [limit])
     are_small = np.bincount(roots) < PART * context.n
     _write(context, block, are_small[roots])
 

@@ -24,7 +24,7 @@ from bigsmic.stages import (
     wider_columns,
 )
 from bigsmic.stages.dense_parts import DenseParts
-from bigsmic.stages.density import NONE
+from bigsmic.stages.density import NONE, Neighbors
 from bigsmic.stages.graph import read_graph
 from bigsmic.store import Run
 
@@ -200,27 +200,70 @@ def test_a_killed_fit_goes_on_with_the_same_dense_parts(moons, whole, tmp_path, 
 
 
 @pytest.mark.usefixtures("many_blocks")
-def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole):
+@pytest.mark.parametrize("edges", [density.all_edges, density.near_edges])
+def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole, edges):
     context = Context(None, whole._run, whole.settings)
-    n = len(moons[0])
-    sigma = np.concatenate([density.distances(context, p) for p in context.blocks])
-    limit = float(np.quantile(sigma, 0.8))
+    n, neighbors = len(moons[0]), edges(context)
+    sigma = density.sigma_at(context, neighbors.t, np.arange(n))
+    limits = np.quantile(sigma, [0.5, 0.8, 0.95])
     ends = []
     for p in context.blocks:
         graph = read_graph(context, p)
         columns = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo])[graph.indices]
         rows = np.repeat(np.arange(graph.lo, graph.hi), np.diff(graph.indptr))
-        ends.append(np.stack([rows, columns])[:, graph.ranks <= whole.settings.n_neighbors])
+        ends.append(np.stack([rows, columns])[:, graph.ranks <= neighbors.n_edges])
     rows, columns = np.concatenate(ends, axis=1)
-    both = (sigma[rows] <= limit) & (sigma[columns] <= limit)
-    expected = connected_components(coo_array((np.ones(both.sum()), (rows[both], columns[both])), (n, n)))[1]
-    found = density.components(context, limit)
-    assert adjusted_rand_score(expected, found) == 1
-    assert len(np.unique(found)) == expected.max() + 1
+    for limit, found in zip(limits, density.components(context, neighbors, limits), strict=True):
+        both = (sigma[rows] <= limit) & (sigma[columns] <= limit)
+        expected = connected_components(coo_array((np.ones(both.sum()), (rows[both], columns[both])), (n, n)))[1]
+        assert adjusted_rand_score(expected, found) == 1
+        assert len(np.unique(found)) == expected.max() + 1
+
+
+def test_some_parts_are_numbered_through():
+    parts = DenseParts(np.array([0, 2, NONE, 1, 2]), np.array([5, 9, 11]), Neighbors(5, 10), np.array([0.1, 0.2, 0.3]))
+    some = parts.among(np.array([False, True, True]))
+    np.testing.assert_array_equal(some.labels, [NONE, 1, NONE, 0, 1])
+    np.testing.assert_array_equal(some.roots, [9, 11])
+    np.testing.assert_array_equal(some.limits, [0.2, 0.3])
+
+
+def moons_and_blobs(seed):
+    """Two moons beside two blobs, 600 rows, and one tenth of noise."""
+    bent, which = make_moons(300, noise=0.05, random_state=seed)
+    round_ones, of = make_blobs(300, centers=[(-0.75, 2.25), (1, 2)], cluster_std=0.25, random_state=seed)
+    return in_noise(np.concatenate([bent, round_ones]), np.concatenate([which, of + 2]), 0.1, seed)
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_parts_that_one_limit_does_not_part_are_found_at_others(noise):
+    """A row of noise between two clusters is as near to these as their rows, and sparse only at a lower limit."""
+    right = 0
+    for seed in range(4):
+        X, y = moons_and_blobs(seed)
+        result = bigsmic.fit(X, noise=noise, **OPTIONS)
+        inside = y >= 0
+        right += result.n_clusters == 4 and adjusted_rand_score(y[inside], result.labels[inside]) > 0.9
+    assert right >= 3
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_each_part_has_the_rows_of_its_component_at_its_own_limit(whole, monkeypatch):
+    context = Context(None, whole._run, whole.settings)
+    neighbors, written = density.near_edges(context), {}
+    sigma = density.sigma_at(context, neighbors.t, np.arange(context.n))
+    limits = np.quantile(sigma, [0.4, 0.8])
+    low, high = (roots.copy() for roots in density.components(context, neighbors, limits))
+    first = np.bincount(low).argmax()
+    second = np.bincount(high[high != high[first]]).argmax()
+    monkeypatch.setattr(Run, "write", lambda run, stage, block, arrays, **_: written.update(arrays))
+    density.write_parts(context, 0, neighbors, limits[::-1], np.array([second, first]))
+    np.testing.assert_array_equal(written["part"] == 1, low == first)
+    np.testing.assert_array_equal(written["part"] == 0, high == second)
 
 
 def test_every_group_is_of_a_part():
-    parts = DenseParts(np.array([0, 0, 0, 1, 1, 2, NONE, NONE]), np.array([5, 9, 11]))
+    parts = DenseParts(np.array([0, 0, 0, 1, 1, 2, NONE, NONE]), np.array([5, 9, 11]), Neighbors(5, 10), np.ones(3))
     np.testing.assert_array_equal(parts.sizes, [3, 2, 1])
     weights = np.eye(4)
     weights[3, 1] = weights[1, 3] = 0.1
