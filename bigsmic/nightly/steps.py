@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic import pipeline
+from bigsmic import pipeline, registry
 from bigsmic.errors import BigsmicError, RunError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.nightly import records
@@ -199,8 +199,9 @@ def fit(night: Night) -> Facts:
 
 
 def _like(night: Night) -> Result | None:
-    """The run whose numbers a fit keeps; None if its rows have other columns."""
-    if night.before is None or "labels" in night.job.options:
+    """The run whose numbers a fit keeps; None if its rows have other columns, or known labels number its clusters."""
+    job = night.job
+    if night.before is None or ("labels" in job.options and registry.settings_of(job.method).numbered_by_labels):
         return None
     reading = {name: value for name, value in night.reading.items() if name != "progress"}
     columns = open_source(night.rows, **reading).shape[1]

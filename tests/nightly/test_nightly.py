@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import zarr
-from nights import Killed, Killer, Machine, finish, job, labels_of, written
+from nights import CENTERS, Killed, Killer, Machine, finish, job, labels_of, written
 
 from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError, StorageError
@@ -129,6 +129,24 @@ def test_refits_keep_numbers_and_a_new_regime_gets_a_new_one(tmp_path, machine):
     assert (second.labels[:300] == labels).mean() > 0.98
     assert outcome.steps["fit"]["new"] == 1
     assert "fitted (job), 4 clusters: 3 of 3 clusters continue; new: 3" in outcome.sentence
+
+
+@pytest.mark.parametrize(("method", "kept"), [("3smic", {2: "fast"}), ("rim", {})])
+def test_known_labels_take_the_place_of_earlier_numbers_only_where_they_number_clusters(
+    tmp_path, machine, method, kept
+):
+    """Those of 3SMIC are links, so that its clusters would have other numbers every night."""
+    machine.night(300)
+    known = np.square(machine.array[:20][:, None] - CENTERS[:3]).sum(axis=2).argmin(axis=1)
+    file = job(tmp_path, fit=f'c = 3\nmethod = "{method}"\nlabels = "known.npy"', refit="every = 1")
+    for rows in (300, 360):
+        np.save(tmp_path / "known.npy", np.append(known, np.full(rows - 20, -1)))
+        nightly(file)
+        result = Result.open(tmp_path / "nights" / "latest")
+        if rows == 300:
+            result.set_names({2: "fast"})
+            machine.night(60)
+    assert (result.matched is not None, result.names) == (bool(kept), kept)
 
 
 def test_drift_leads_to_a_refit_where_that_is_asked_for(tmp_path, machine, monkeypatch):
