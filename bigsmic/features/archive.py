@@ -9,7 +9,7 @@ import numpy as np
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources, TaskOptions
 from bigsmic.engines.memory import share_arena
-from bigsmic.errors import RunMismatchError
+from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.features import definition as defining
 from bigsmic.features.definition import Definition, Feature
 from bigsmic.features.extraction import REASONS, Extraction, Found, Piece, Segment, checksum_of, pieces_of
@@ -152,7 +152,8 @@ def windows(  # noqa: PLR0913
     Raises
     ------
     InputError
-        An argument cannot be used: windows are too short for features, sessions differ in channels, ...
+        An argument cannot be used: windows are too short for features, sessions differ in channels, times do not
+        ascend, ...
     RunMismatchError
         `out` has windows of another definition, or the recordings behind it have changed or have become shorter.
     RunError
@@ -218,12 +219,22 @@ def foresee(
     return _Call.of(found, (length, step), described, RunOptions(**options)).foresee()
 
 
-def _rate(recording: Recording, rate: float | None) -> float | None:
-    """Samples per second: as given, or from the times, to four digits, so that more samples do not change it."""
-    if rate is not None or recording.times is None:
+def _rate(recordings: list[Recording], rate: float | None) -> float | None:
+    """Samples per second: as given, or from the times, to four digits, so that more samples do not change it.
+
+    None without times, or if no session has two samples yet.
+    """
+    recording = next((recording for recording in recordings if len(recording) > 1), None)
+    if rate is not None or recording is None or recording.times is None:
         return rate
-    period = period_of(recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))) * recording.times.seconds
-    return float(f"{1 / period:.4g}") if period > 0 else None
+    times = recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))
+    period = period_of(times) * recording.times.seconds
+    if not period > 0:  # gaps could not be told from it
+        raise InputError(
+            f"times: those of the first {len(times):,} samples of {recording.samples.name} stand still or decrease, or "
+            "are NaN, so that the rate does not follow from them; give ascending times, or rate= and no times="
+        )
+    return float(f"{1 / period:.4g}")
 
 
 def _describe(definition: Definition, recordings: list[Recording]) -> dict[str, Any]:
@@ -247,7 +258,7 @@ class _Call:
         cls, found: list[Recording], sizes: tuple[Any, Any], described: Mapping[str, Any], options: RunOptions
     ) -> Self:
         """The call for `sizes`, length and step, and features, rate and channels as in :func:`windows`."""
-        rate = _rate(found[0], defining.check_rate(described.get("rate")))
+        rate = _rate(found, defining.check_rate(described.get("rate")))
         length = defining.samples_in("length", sizes[0], rate)
         step = length if sizes[1] is None else defining.samples_in("step", sizes[1], rate)
         features = defining.as_features(described.get("features", defining.DEFAULT))

@@ -192,6 +192,35 @@ def test_gaps_and_nan_are_marked_and_never_filled(tmp_path, samples):
     np.testing.assert_allclose(made.X[:][~bad], windows(samples, 40, 10, rate=10, out=tmp_path / "v").X[:][~bad])
 
 
+def test_a_first_sample_without_a_time_hides_no_gap(tmp_path, samples):
+    times = np.arange(400) / RATE
+    times[200:] += 60
+    times[3] = np.nan
+    made = windows(samples[:400], 30, times=times, out=tmp_path / "w")
+    np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [0, 6])
+    assert "ch0.to_5Hz" in made.columns
+
+
+def test_a_first_session_of_one_sample_hides_no_gap_of_others(tmp_path, samples):
+    zarr.open_group(str(tmp_path / "s"))
+    for name, (lo, hi) in {"a": (0, 1), "b": (0, 400)}.items():
+        store(tmp_path / "s" / name / "X", samples[lo:hi])
+        store(tmp_path / "s" / name / "t", np.arange(lo, hi) / RATE + 60.0 * (np.arange(lo, hi) >= 200))
+    made = windows(tmp_path / "s", "3s", component="X", times="t", out=tmp_path / "w")
+    np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [6])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [np.zeros(400), -np.arange(400.0), np.full(400, np.nan), np.arange(400) // 10],
+    ids=["constant", "decreasing", "nan", "coarse"],
+)
+def test_times_from_which_no_rate_follows_are_refused(tmp_path, samples, times):
+    with pytest.raises(InputError, match=r"times: those of the first 400 samples of array stand still or decrease"):
+        windows(samples[:400], 40, times=times, out=tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
 @pytest.mark.parametrize("hour", [-3600, 3600], ids=["back", "forward"])
 def test_a_clock_that_is_changed_costs_the_windows_over_the_change_alone(tmp_path, samples, hour):
     """Local time, which leaves summer time, or begins it, at sample 2,015; the archive grows over the change."""
