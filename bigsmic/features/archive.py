@@ -124,7 +124,7 @@ def windows(  # noqa: PLR0913
         name), or a function of windows, shape (b, length, channels), that returns (b, columns), where each row depends
         only on its window. It is called with valid windows, and once with zeros, to count its columns.
     rate : float, optional
-        Samples per second; by default derived from `times`.
+        Samples per second; by default derived from `times` by the call that makes the first windows.
     times : str or array_like of shape (T,), optional
         Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. Its
         attribute ``units`` is the unit; numbers without one, as in an array of NumPy, are seconds, so that durations
@@ -219,14 +219,11 @@ def foresee(
     return _Call.of(found, (length, step), described, RunOptions(**options)).foresee()
 
 
-def _rate(recordings: list[Recording], rate: float | None) -> float | None:
-    """Samples per second: as given, or from the times, to four digits, so that more samples do not change it.
-
-    None without times, or if no session has two samples yet.
-    """
+def _rate(recordings: list[Recording]) -> float | None:
+    """Samples per second from the times, to four digits; None if no session has two samples yet."""
     recording = next((recording for recording in recordings if len(recording) > 1), None)
-    if rate is not None or recording is None or recording.times is None:
-        return rate
+    if recording is None or recording.times is None:
+        return None
     times = recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))
     period = period_of(times) * recording.times.seconds
     if not period > 0:  # gaps could not be told from it
@@ -258,13 +255,15 @@ class _Call:
         cls, found: list[Recording], sizes: tuple[Any, Any], described: Mapping[str, Any], options: RunOptions
     ) -> Self:
         """The call for `sizes`, length and step, and features, rate and channels as in :func:`windows`."""
-        rate = _rate(found, defining.check_rate(described.get("rate")))
+        assert options.out is not None
+        rate = defining.check_rate(described.get("rate"))
+        if rate is None and found[0].times is not None:  # as before, if there are windows: more times give other digits
+            rate = WindowGroup(options.out, {}, options.storage_options).rate or _rate(found)
         length = defining.samples_in("length", sizes[0], rate)
         step = length if sizes[1] is None else defining.samples_in("step", sizes[1], rate)
         features = defining.as_features(described.get("features", defining.DEFAULT))
         names = defining.channel_names(described.get("channels"), found[0].samples.shape[1])
         definition = Definition(length, step, features, names, rate)
-        assert options.out is not None
         group = WindowGroup(options.out, _describe(definition, found), options.storage_options)
         return cls(definition, found, group, options)
 

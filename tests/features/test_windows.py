@@ -210,6 +210,30 @@ def test_a_first_session_of_one_sample_hides_no_gap_of_others(tmp_path, samples)
     np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [6])
 
 
+def test_the_rate_that_follows_from_few_times_is_kept_when_there_are_more(tmp_path, samples):
+    """Times that jitter: the median of few differences has other digits than that of many."""
+    times = np.arange(1000) / RATE + np.random.default_rng(0).normal(0, 0.004, 1000)
+    few = windows(samples[:34], 30, times=times[:34], out=tmp_path / "w")
+    assert few.columns != windows(samples[:1000], 30, times=times, out=tmp_path / "all").columns
+    made = windows(samples[:1000], 30, times=times, out=tmp_path / "w")
+    assert (len(made), made.columns) == (33, few.columns)
+    assert made.valid[:].all()
+
+
+@pytest.mark.filterwarnings("ignore:windows. no session has 30 samples")
+@pytest.mark.parametrize("first", [0, 1, 20])
+def test_an_archive_that_had_no_windows_yet_takes_its_rate_from_more_times(tmp_path, samples, first):
+    times = np.arange(400) / RATE
+    times[:20] += np.random.default_rng(0).normal(0, 0.004, 20)
+    assert len(windows(samples[:first], 30, times=times[:first], out=tmp_path / "w")) == 0
+    made = windows(samples[:400], 30, times=times, out=tmp_path / "w")
+    assert len(made) == 13
+    assert "ch0.to_5Hz" in made.columns
+    assert_same(made, windows(samples[:400], 30, rate=RATE, out=tmp_path / "v"))
+    with pytest.raises(RunMismatchError, match=r"(?s)another definition:.*rate: stored 10.0, asked 20"):
+        windows(samples[:400], 30, times=times, rate=20, out=tmp_path / "w")
+
+
 @pytest.mark.parametrize(
     "times",
     [np.zeros(400), -np.arange(400.0), np.full(400, np.nan), np.arange(400) // 10],
