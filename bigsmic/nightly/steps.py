@@ -158,11 +158,14 @@ def label(night: Night) -> Facts:
 
 
 def decide(night: Night) -> Facts:
-    """Decide whether there is a fit, and why."""
+    """Decide whether there is a fit, and why.
+
+    If that of another archive found no clusters, no run can label its rows, and it is fitted again when there are more.
+    """
     ended, begun, refits = night.ended, night.begun, night.job.refits
     due = {
         "first": not ended.run,
-        "job": ended.fit_of != begun.fit_of,
+        "job": ended.fit_of != begun.fit_of or ended.run_rows_of != begun.rows_of,
         "drift": refits.drift
         and any(judged["verdict"] == RECOMMENDED for judged in night.noted("label").get("drift", [])),
         "growth": refits.growth is not None and begun.rows >= ended.fitted_rows * (1 + refits.growth),

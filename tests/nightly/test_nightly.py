@@ -238,6 +238,24 @@ def test_a_fit_that_finds_no_clusters_leaves_the_run_before(tmp_path):
     assert folder_of(tmp_path).target("latest") == steps.run_name(1)
 
 
+def test_another_archive_without_clusters_is_fitted_again_when_it_has_more_rows(tmp_path, machine):
+    """No run labels its rows until then, as `latest` names one of the archive before."""
+    machine.night(300)
+    nightly(job(tmp_path))
+    rng = np.random.default_rng(0)
+    other = zarr.create_array(tmp_path / "other.zarr", shape=(0, 3), dtype="f4", chunks=(64, 3))
+    other.append(rng.normal(size=(400, 3)).astype("f4"))
+    file = written(tmp_path, 'archive = "other.zarr"\nfolder = "nights"\n[fit]\nshrinkage = 0\n')
+    assert nightly(file).steps["fit"] == {"labels": False, "clusters": 0}
+    assert nightly(file).night == 0
+    other.append((rng.normal(size=(600, 3)) + 9 * np.eye(3)[np.arange(600) % 3]).astype("f4"))
+    again = nightly(file)
+    assert (again.steps["decide"]["refit"], again.steps["fit"]["labels"]) == ("job", True)
+    assert len(labels_of(tmp_path / "nights")) == 1000
+    other.append(other[:50])
+    assert nightly(file).steps["decide"]["refit"] == ""
+
+
 def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
     machine.night(200)
     file = job(tmp_path, refit="every = 1", top="keep = 2")
