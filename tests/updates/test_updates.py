@@ -369,5 +369,7 @@ def test_new_rows_that_are_all_noise_are_an_update_like_others(rows, tmp_path):
     assert result.update(tmp_path / "X").rows == 200
     again = bigsmic.Result.open(tmp_path / "run")
     assert (again.updates.labels == -1).all()
-    assert again.drift[-1]["verdict"] == "unknown"
+    (found,) = again.drift
+    assert (found["verdict"], found["sizes"]) == ("refit recommended", [])
+    assert found["reason"].startswith("100.0% of the rows are novel")
     assert again.update(tmp_path / "X").rows == 0
