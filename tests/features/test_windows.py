@@ -363,6 +363,8 @@ def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
         ({"length": "4s"}, r"length: got '4s' without a rate; give rate= or times="),
         ({"length": "1.23s", "rate": 10}, r"length: got '1.23s', 12.3 samples at 10 a second; give a whole number"),
         ({"length": "soon", "rate": 10}, r"length: got 'soon'; give a number of samples, or a duration"),
+        ({"length": "nan", "rate": 10}, r"length: got 'nan'; give a number of samples, or a duration"),
+        ({"length": "4²", "rate": 10}, r"length: got '4²'; give a number of samples, or a duration"),
         ({"length": 0}, r"length: got 0; use at least 1"),
         ({"length": 4}, r"length: got 4 samples, 'spectral' describes windows of 8 or more"),
         ({"length": 40, "step": 0}, r"step: got 0; use at least 1"),
