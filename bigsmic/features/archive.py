@@ -238,7 +238,8 @@ def _describe(definition: Definition, recordings: list[Recording]) -> dict[str, 
     """Identity of the windows."""
     first = recordings[0]
     facts = {"dtype": first.samples.dtype.str, "times": None if first.times is None else first.times.attributes}
-    return definition.describe() | facts
+    packed = {} if first.times is None or not first.times.decoded else {"times_decoded": first.times.decoded}
+    return definition.describe() | facts | packed
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from killed import killed_at_third_commit
 import bigsmic
 from bigsmic.engines.base import DEFAULT
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError
+from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError, StorageError
 from bigsmic.features import archive as extending
 from bigsmic.features import definition, windows
 from bigsmic.numerics import hashing
@@ -274,6 +274,32 @@ def test_times_with_a_unit_and_datetimes(tmp_path, samples):
         assert made.time[1] - made.time[0] == 2000
         assert made.time.attrs["units"].startswith("milliseconds since")
         assert "ch0.to_5Hz" in made.columns
+
+
+def test_packed_times_are_decoded(tmp_path, samples):
+    store(tmp_path / "a" / "X", samples[:400])
+    packed = {"units": "milliseconds since 2026-01-01", "scale_factor": 50.0, "add_offset": 7.0}
+    store(tmp_path / "a" / "t", np.arange(0, 800, 2, "i4"), **packed)
+    made = windows(tmp_path / "a", "4s", "2s", times="t", component="X", out=tmp_path / "w")
+    np.testing.assert_array_equal(made.time[:3], [7, 2007, 4007])
+    assert made.time.attrs.asdict() == {"units": packed["units"]}
+    assert "ch0.to_5Hz" in made.columns
+
+
+def test_absent_chunks_of_times_are_no_gaps(tmp_path, samples):
+    """As where a writer makes room for times first, and writes them later: windows are described once only."""
+    store(tmp_path / "a" / "X", samples[:3000])
+    times = store(tmp_path / "a" / "t", np.arange(3000) / RATE)
+    chunk = tmp_path / "a" / "t" / "c" / "1"
+    chunk.unlink()
+    named = {"times": "t", "component": "X"}
+    with pytest.raises(StorageError, match=r"times: chunk .*c/1 of times .* is missing, .*; restore it, wait"):
+        windows(tmp_path / "a", 40, **named, out=tmp_path / "w")
+    times[:] = np.arange(3000) / RATE
+    assert windows(tmp_path / "a", 40, **named, out=tmp_path / "w").valid[:].all()
+    chunk.unlink()
+    made = windows(tmp_path / "a", 40, **named, out=tmp_path / "v", missing_chunks="fill")
+    assert made.left_out["gap"] > 0
 
 
 def test_sessions_of_a_group(tmp_path, samples):
