@@ -471,6 +471,26 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
             nightly(file)
 
 
+@pytest.mark.parametrize("damage", ["lost", "short"])
+def test_a_history_that_lost_a_column_is_said(tmp_path, machine, damage):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    column = tmp_path / "nights" / "history.zarr" / "rows"
+    if damage == "lost":
+        shutil.rmtree(column)
+    else:
+        zarr.open_array(column).resize((0,))
+    machine.night(30)
+    why = "lacks the column rows" if damage == "lost" else "has 1 rows, and 0 of the column rows"
+    for call in (lambda: history(tmp_path / "nights"), lambda: nightly(file)):
+        with pytest.raises(RunError, match=f"history.zarr {why}; restore it, or move .*history.zarr away"):
+            call()
+    shutil.move(column.parent, tmp_path / "away")
+    assert nightly(file).steps["label"]["new"] == 30
+    assert history(tmp_path / "nights").index.tolist() == [2]
+
+
 def test_a_journal_that_is_moved_away_begins_anew_beside_the_runs_that_are_there(tmp_path, machine):
     machine.night(200)
     file, folder = job(tmp_path), tmp_path / "nights"
