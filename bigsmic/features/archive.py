@@ -256,7 +256,8 @@ class _Call:
         cls, found: list[Recording], sizes: tuple[Any, Any], described: Mapping[str, Any], options: RunOptions
     ) -> Self:
         """The call for `sizes`, length and step, and features, rate and channels as in :func:`windows`."""
-        assert options.out is not None
+        if options.out is None:
+            raise InputError("out: got None; give a path or URL for the windows")
         rate = defining.check_rate(described.get("rate"))
         if rate is None and found[0].times is not None:  # as before, if there are windows: more times give other digits
             rate = WindowGroup(options.out, {}, options.storage_options).rate or _rate(found)

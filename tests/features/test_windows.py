@@ -408,6 +408,11 @@ def test_what_cannot_be_used_is_refused(tmp_path, samples, arguments, message):
     assert not (tmp_path / "w").exists()
 
 
+def test_windows_without_a_place_are_refused(samples):
+    with pytest.raises(InputError, match="out: got None; give a path or URL"):
+        windows(samples[:400], 40, out=None)
+
+
 def test_sessions_that_differ_are_refused(tmp_path, samples):
     group = zarr.open_group(str(tmp_path / "a"))
     group.create_array("one", data=samples[:100])
