@@ -285,6 +285,25 @@ def test_senseless_parameters_are_refused():
         TetrodeSimulator(noise_memory=(1.2, 0.0))
     with pytest.raises(InputError, match="n=3 is too small; use at least 4"):
         datasets.four_blobs(3)
+    with pytest.raises(InputError, match="seed=-1 is too small; use at least 0"):
+        datasets.uneven_blobs(seed=-1)
+    with pytest.raises(InputError, match="seed=4294967296 is too large; use at most 4294967295"):
+        datasets.uneven_blobs(seed=2**32)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "name", "value"),
+    [
+        *((MachineSimulator, name, np.inf) for name in ("rate", "hold", "variation", "drift")),
+        (MachineSimulator, "drift", np.nan),
+        (TetrodeSimulator, "apart", np.inf),  # looked for units so far apart without end
+        *((MixtureSimulator, "size_exponent", value) for value in (np.nan, -np.inf)),
+        (MixtureSimulator, "separation", np.inf),
+    ],
+)
+def test_parameters_that_are_no_finite_numbers_are_refused(simulator, name, value):
+    with pytest.raises(InputError, match=f"{name}={value!r} is no finite number".replace("(", r"\(")):
+        simulator(**{name: value})
 
 
 def test_the_fault_and_the_drift_begin_on_their_days():

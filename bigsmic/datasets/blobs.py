@@ -29,7 +29,7 @@ def uneven_blobs(
         Number of rows in no blob, as a share of those in blobs, after which they come. They are uniform in the bounding
         box of the blobs.
     seed : int
-        Equal seeds give equal data; the blobs do not depend on `noise`.
+        From 0 to 2**32 - 1. Equal seeds give equal data; the blobs do not depend on `noise`.
 
     Returns
     -------
@@ -42,6 +42,8 @@ def uneven_blobs(
     InputError
         A parameter is out of its range.
     """
+    require("seed", seed, 0)
+    require_at_most("seed", seed, 2**32 - 1)
     draw = np.random.default_rng(seed)
     drawn_c, drawn_d = int(draw.integers(4, 15)), int(draw.integers(2, 20))
     c, d = drawn_c if c is None else c, drawn_d if d is None else d

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.datasets.row_generators import BlockSimulator, require
+from bigsmic.datasets.row_generators import BlockSimulator, require, require_finite
 from bigsmic.errors import InputError
 from bigsmic.types import Sample
 
@@ -102,6 +102,8 @@ class MachineSimulator(BlockSimulator):
         for name in ("rate", "hold"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name}: got {getattr(self, name)}; give a number above 0")
+        for name in ("rate", "hold", "drift"):
+            require_finite(name, getattr(self, name))
 
     @property
     def n_features(self) -> int:

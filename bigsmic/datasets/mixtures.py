@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require
+from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require, require_finite
 from bigsmic.types import Floats, Sample
 
 
@@ -50,6 +50,7 @@ class MixtureSimulator(BlockSimulator):
         super().__post_init__()
         for name, least in (("d", 1), ("c", 1), ("rank", 0), ("separation", 0)):
             require(name, getattr(self, name), least)
+        require_finite("size_exponent", self.size_exponent)
 
     @property
     def n_features(self) -> int:

@@ -1,5 +1,6 @@
 """Rows drawn in fixed chunks, each from a generator keyed by (seed, chunk): any block can be generated alone."""
 
+import math
 import zlib
 from dataclasses import dataclass
 
@@ -93,9 +94,16 @@ class BlockSimulator:
 
 
 def require(name: str, value: float, least: float) -> None:
-    """Refuse a parameter below `least`."""
+    """Refuse a parameter below `least`, or infinite."""
     if not value >= least:
         raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")
+    require_finite(name, value)
+
+
+def require_finite(name: str, value: float) -> None:
+    """Refuse a parameter that is infinite or NaN."""
+    if not abs(value) < math.inf:
+        raise InputError(f"simulate: {name}={value!r} is no finite number; give one")
 
 
 def require_at_most(name: str, value: float, most: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources, TaskOptions
 from bigsmic.engines.memory import share_arena
-from bigsmic.errors import RunMismatchError
+from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.features import definition as defining
 from bigsmic.features.definition import Definition, Feature
 from bigsmic.features.extraction import REASONS, Extraction, Found, Piece, Segment, checksum_of, pieces_of
@@ -124,7 +124,7 @@ def windows(  # noqa: PLR0913
         name), or a function of windows, shape (b, length, channels), that returns (b, columns), where each row depends
         only on its window. It is called with valid windows, and once with zeros, to count its columns.
     rate : float, optional
-        Samples per second; by default derived from `times`.
+        Samples per second; by default derived from `times` by the call that makes the first windows.
     times : str or array_like of shape (T,), optional
         Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. Its
         attribute ``units`` is the unit; numbers without one, as in an array of NumPy, are seconds, so that durations
@@ -152,7 +152,8 @@ def windows(  # noqa: PLR0913
     Raises
     ------
     InputError
-        An argument cannot be used: windows are too short for features, sessions differ in channels, ...
+        An argument cannot be used: windows are too short for features, sessions differ in channels, times do not
+        ascend, ...
     RunMismatchError
         `out` has windows of another definition, or the recordings behind it have changed or have become shorter.
     RunError
@@ -218,19 +219,27 @@ def foresee(
     return _Call.of(found, (length, step), described, RunOptions(**options)).foresee()
 
 
-def _rate(recording: Recording, rate: float | None) -> float | None:
-    """Samples per second: as given, or from the times, to four digits, so that more samples do not change it."""
-    if rate is not None or recording.times is None:
-        return rate
-    period = period_of(recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))) * recording.times.seconds
-    return float(f"{1 / period:.4g}") if period > 0 else None
+def _rate(recordings: list[Recording]) -> float | None:
+    """Samples per second from the times, to four digits; None if no session has two samples yet."""
+    recording = next((recording for recording in recordings if len(recording) > 1), None)
+    if recording is None or recording.times is None:
+        return None
+    times = recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))
+    period = period_of(times) * recording.times.seconds
+    if not period > 0:  # gaps could not be told from it
+        raise InputError(
+            f"times: those of the first {len(times):,} samples of {recording.samples.name} stand still or decrease, or "
+            "are NaN, so that the rate does not follow from them; give ascending times, or rate= and no times="
+        )
+    return float(f"{1 / period:.4g}")
 
 
 def _describe(definition: Definition, recordings: list[Recording]) -> dict[str, Any]:
     """Identity of the windows."""
     first = recordings[0]
     facts = {"dtype": first.samples.dtype.str, "times": None if first.times is None else first.times.attributes}
-    return definition.describe() | facts
+    packed = {} if first.times is None or not first.times.decoded else {"times_decoded": first.times.decoded}
+    return definition.describe() | facts | packed
 
 
 @dataclass(frozen=True)
@@ -247,13 +256,16 @@ class _Call:
         cls, found: list[Recording], sizes: tuple[Any, Any], described: Mapping[str, Any], options: RunOptions
     ) -> Self:
         """The call for `sizes`, length and step, and features, rate and channels as in :func:`windows`."""
-        rate = _rate(found[0], defining.check_rate(described.get("rate")))
+        if options.out is None:
+            raise InputError("out: got None; give a path or URL for the windows")
+        rate = defining.check_rate(described.get("rate"))
+        if rate is None and found[0].times is not None:  # as before, if there are windows: more times give other digits
+            rate = WindowGroup(options.out, {}, options.storage_options).rate or _rate(found)
         length = defining.samples_in("length", sizes[0], rate)
         step = length if sizes[1] is None else defining.samples_in("step", sizes[1], rate)
         features = defining.as_features(described.get("features", defining.DEFAULT))
         names = defining.channel_names(described.get("channels"), found[0].samples.shape[1])
         definition = Definition(length, step, features, names, rate)
-        assert options.out is not None
         group = WindowGroup(options.out, _describe(definition, found), options.storage_options)
         return cls(definition, found, group, options)
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -204,7 +205,7 @@ def samples_in(name: str, value: Any, rate: float | None) -> int:
     if not isinstance(value, str):
         check_integer(name, value, 1)
         return int(value)
-    if value.isdigit():
+    if value.isdecimal():
         return samples_in(name, int(value), rate)
     if rate is None:
         raise InputError(f"{name}: got {value!r} without a rate; give rate= or times=, or a number of samples")
@@ -226,10 +227,11 @@ def seconds_in(name: str, text: str) -> float:
     """
     import pandas as pd
 
-    try:
-        return float(pd.Timedelta(text).total_seconds())
-    except ValueError:
-        raise InputError(f"{name}: got {text!r}; give a number of samples, or a duration such as '10s'") from None
+    with suppress(ValueError):
+        found = pd.Timedelta(text)
+        if not pd.isna(found):  # words such as "nan" are no time at all to pandas, which is no error there
+            return float(found.total_seconds())
+    raise InputError(f"{name}: got {text!r}; give a number of samples, or a duration such as '10s'")
 
 
 def as_features(features: Feature | Sequence[Feature]) -> tuple[Feature, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic import pipeline
+from bigsmic import pipeline, registry
 from bigsmic.errors import BigsmicError, RunError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.nightly import records
@@ -158,11 +158,14 @@ def label(night: Night) -> Facts:
 
 
 def decide(night: Night) -> Facts:
-    """Decide whether there is a fit, and why."""
+    """Decide whether there is a fit, and why.
+
+    If that of another archive found no clusters, no run can label its rows, and it is fitted again when there are more.
+    """
     ended, begun, refits = night.ended, night.begun, night.job.refits
     due = {
         "first": not ended.run,
-        "job": ended.fit_of != begun.fit_of,
+        "job": ended.fit_of != begun.fit_of or ended.run_rows_of != begun.rows_of,
         "drift": refits.drift
         and any(judged["verdict"] == RECOMMENDED for judged in night.noted("label").get("drift", [])),
         "growth": refits.growth is not None and begun.rows >= ended.fitted_rows * (1 + refits.growth),
@@ -199,8 +202,9 @@ def fit(night: Night) -> Facts:
 
 
 def _like(night: Night) -> Result | None:
-    """The run whose numbers a fit keeps; None if its rows have other columns."""
-    if night.before is None or "labels" in night.job.options:
+    """The run whose numbers a fit keeps; None if its rows have other columns, or known labels number its clusters."""
+    job = night.job
+    if night.before is None or ("labels" in job.options and registry.settings_of(job.method).numbered_by_labels):
         return None
     reading = {name: value for name, value in night.reading.items() if name != "progress"}
     columns = open_source(night.rows, **reading).shape[1]

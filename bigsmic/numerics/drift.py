@@ -40,12 +40,12 @@ class Batches(NamedTuple):
     ----------
     counts : ndarray of float64, shape (K, c)
         Rows of every cluster.
-    sampled : ndarray of float64, shape (K, c)
-        Sampled rows of every cluster, from which `sums` is computed.
+    sampled : ndarray of float64, shape (K, c) or (K, c + 1)
+        Sampled rows of every cluster, from which `sums` is computed; the last of c + 1 are those in no cluster.
     sums : ndarray of float64, shape (K, c, d)
         Sums of the scaled rows.
     novel : ndarray of float64, shape (K,)
-        Rows of a novelty above 1.
+        Sampled rows of a novelty above 1, also in no cluster: a regime that the fit has not seen may be noise.
     """
 
     counts: np.ndarray
@@ -168,15 +168,12 @@ def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) 
     found : dict
         ``p``; the ``cluster`` and ``column`` that have shifted most, and ``by`` how many spreads.
     """
-    total, rows = reference.sums.sum(axis=0), reference.sampled.sum(axis=0)
-    batches = [
-        _distance(
-            reference.sums[k], reference.sampled[k], total - reference.sums[k], rows - reference.sampled[k], spreads
-        )
-        for k in range(len(reference.sums))
-    ]
+    sums, c = reference.sums, reference.sums.shape[1]
+    sampled = reference.sampled[:, :c]
+    total, rows = sums.sum(axis=0), sampled.sum(axis=0)
+    batches = [_distance(sums[k], sampled[k], total - sums[k], rows - sampled[k], spreads) for k in range(len(sums))]
     known = np.array([distance for distance, _ in batches if distance > 0])
-    distance, moved = _distance(tonight.sums[0], tonight.sampled[0], total, rows, spreads)
+    distance, moved = _distance(tonight.sums[0], tonight.sampled[0, :c], total, rows, spreads)
     if len(known) < LEAST_BATCHES or not distance > 0:
         return {"p": 1.0, "cluster": 0, "column": 0, "by": 0.0}
     y, j = np.unravel_index(np.argmax(np.abs(moved)), moved.shape)

@@ -5,6 +5,7 @@ What would be large as shapes, thousands of points, becomes an image within the 
 
 import io
 import re
+import warnings
 from typing import Any
 
 from bigsmic.report.document import Figure
@@ -53,7 +54,9 @@ def inline_svg(figure: Figure, prefix: str) -> str:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.style import context
 
-    with context(["default", STYLE]):
+    with context(["default", STYLE]), warnings.catch_warnings():
+        # Text stays text, for which the reader's browser has the letters that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
         canvas = Canvas(figsize=figure.size, layout="constrained")
         figure.draw(ax=canvas.add_subplot())
         found = _saved(canvas, 100)

@@ -123,6 +123,11 @@ class Subject:
         """Measure of certainty that colours the map."""
         return "agreement" if self.compares_labelings else "posterior"
 
+    @property
+    def n_clusters(self) -> int:
+        """Clusters of the fit; those that vanished since the run of ``like=`` are none of it."""
+        return len(self.result.numbers)
+
     @cached_property
     def clusters(self) -> Any:
         """The table of clusters, without numbers that only an earlier run had."""

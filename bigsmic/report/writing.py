@@ -84,12 +84,12 @@ def document(subject: Subject) -> Document:
     first, last = ([make(subject) for make in makers] for makers in (BEFORE, AFTER))
     found = [*first, *last, *subject.own_sections, costs.section(subject)]
     facts = subject.result.diagnostics
-    title = f"{_clusters(subject.result)} of {count(facts['rows'], 'row')}, by {subject.result.settings.method}"
+    title = f"{_clusters(subject)} of {count(facts['rows'], 'row')}, by {subject.result.settings.method}"
     return Document(title, [section for section in found if section is not None], subject.run.id, __version__)
 
 
-def _clusters(result: Any) -> str:
-    return "Undecided clusters" if result.settings.undecided else count(result.n_clusters, "cluster")
+def _clusters(subject: Subject) -> str:
+    return "Undecided clusters" if subject.result.settings.undecided else count(subject.n_clusters, "cluster")
 
 
 def admit(place: WrittenFile, run: str, overwrite: bool) -> None:

@@ -25,6 +25,8 @@ class MethodSettings:
         Replacements of former options, for the error message.
     side_inputs : dict of str to Option
         Options that are auxiliary per-row inputs, such as known labels.
+    numbered_by_labels : bool
+        Whether ``labels`` among these determine the numbers of the clusters, so that ``like=`` cannot.
     scale : str or None
         Scaling of the columns; declared by methods that take rows.
     """
@@ -34,6 +36,7 @@ class MethodSettings:
     shorthands: ClassVar[Mapping[str, Option]] = {}
     renamed: ClassVar[Mapping[str, str]] = {}
     side_inputs: ClassVar[Mapping[str, Option]] = {}
+    numbered_by_labels: ClassVar[bool] = True
 
     scale: str | None = None
 

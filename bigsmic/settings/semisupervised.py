@@ -60,6 +60,7 @@ class Settings(smic.Settings):
             determine the numbers of the clusters.""",
         ),
     }
+    numbered_by_labels: ClassVar[bool] = False
 
     t: tuple[int, ...] | None = option(  # type: ignore[assignment]
         None,

@@ -1,17 +1,20 @@
 """Recordings: arrays of samples x channels, one or a group of sessions, and the times of their samples."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
+from bigsmic.store.decoding import Decoding
 from bigsmic.store.objects import absolute, store_of
 from bigsmic.store.redaction import shown
+from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
 from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.opening import open_source
-from bigsmic.store.sources.zarr_arrays import is_stored, is_zarr, open_array
+from bigsmic.store.sources.zarr_arrays import insisting, is_stored, is_zarr, open_array
 
 SECONDS = {
     **dict.fromkeys(("days", "day", "d", "D"), 86_400.0),
@@ -32,15 +35,43 @@ class Times:
     Parameters
     ----------
     array : array of shape (T,)
-        Numbers, or datetimes, which are read as integers.
+        Numbers, or datetimes, which are read as integers. Absent chunks of a Zarr array are errors if it is one of
+        :func:`~bigsmic.store.sources.zarr_arrays.insisting`.
     """
 
     array: Any
 
     def read(self, lo: int, hi: int) -> Any:
-        """Times of samples ``lo:hi``, as integers if they are stored as integers or datetimes."""
-        found = np.asarray(self.array[lo:hi])
+        """Times of samples ``lo:hi``, as integers if they are stored as integers or datetimes, without a scale.
+
+        Raises
+        ------
+        StorageError
+            A chunk of them is absent, and would read as times that stand still.
+        """
+        try:
+            with refusing_absent_chunks():
+                found = np.asarray(self.array[lo:hi])
+        except AbsentChunkError as error:
+            raise StorageError(
+                f"times: chunk {error.args[0]} of times {lo}:{hi} is missing, and would read as fill values; restore "
+                "it, wait until it is written, or pass missing_chunks='fill'"
+            ) from None
+        if self._decoding is not None:
+            return self._decoding(found)
         return found.view(np.int64) if found.dtype.kind in "mM" else found
+
+    @cached_property
+    def _decoding(self) -> Decoding | None:
+        """Scale and offset of packed times; None for others, of which a mark for a missing time is no period later."""
+        stored = dict(getattr(self.array, "attrs", {}))
+        packing = {name: stored[name] for name in ("scale_factor", "add_offset") if name in stored}
+        return Decoding.of(packing, np.dtype(self.array.dtype)) if packing else None
+
+    @property
+    def decoded(self) -> str:
+        """How stored numbers are decoded, in words; empty if they are times as they are."""
+        return str(self._decoding or "")
 
     @property
     def travels(self) -> bool:
@@ -213,6 +244,8 @@ def _recording(name: str, samples: int, times: Any, component: str | None, readi
     if times is None:
         return Recording(name, source)
     times = times if hasattr(times, "dtype") else np.asarray(times)
+    if is_zarr(times) and times.ndim == 1 and min(times.shape[0], times.chunks[0]) > 1:
+        times = insisting(times, reading.get("missing_chunks", "error"))  # a chunk of one time may be the fill value
     if times.ndim != 1 or times.dtype.kind not in "iufM":
         raise InputError(f"times: got shape {times.shape} of {times.dtype}; give one number or datetime per sample")
     if times.shape[0] < source.shape[0]:
@@ -224,7 +257,7 @@ def _recording(name: str, samples: int, times: Any, component: str | None, readi
 
 def _kind_of(times: Any) -> Any:
     """Dtype and attributes of times, which sessions must share; None if there are no times."""
-    return None if times is None else (times.array.dtype, times.attributes)
+    return None if times is None else (times.array.dtype, times.attributes, times.decoded)
 
 
 def _refuse_unlike(recordings: Any) -> None:

@@ -37,12 +37,18 @@ class Table:
         self._attributes = attributes
 
     def admit(self) -> None:
-        """Raise RunError if something else is at the path; a killed writer may have left a part of the columns."""
+        """Raise RunError if something else is at the path, or columns of a table are lost.
+
+        A killed writer of the first row may have left a part of the columns.
+        """
         is_taken = os.path.lexists(self.path) and not os.path.isdir(self.path)
         if not is_taken:
             found = look(LocalBytes(self.path))
             is_own = found.is_group and (MARK in found.attributes or {*found.members} <= {*self.columns})
             is_taken = not (found.is_free or is_own)
+            lost = sorted({*self.columns} - {*found.members}) if MARK in found.attributes else []
+            if lost and not is_taken:
+                raise self._damaged(f"lacks the column {lost[0]}")
         if is_taken:
             raise RunError(f"table: {self.path} is something else, and is not overwritten; move it away")
 
@@ -70,7 +76,13 @@ class Table:
         with storage_errors(f"table: reading {self.path}"):
             group: Any = zarr.open_group(self.path, mode="r", zarr_format=3)
             rows = self._rows(group)
-            return {name: group[name][:rows] if rows else np.empty(0, dtype) for name, dtype in self.columns.items()}
+            short = [name for name in self.columns if rows and group[name].shape[0] < rows]
+            if not short:
+                return {name: group[name][:rows] if rows else np.empty(0, kind) for name, kind in self.columns.items()}
+        raise self._damaged(f"has {rows} rows, and {group[short[0]].shape[0]} of the column {short[0]}")
+
+    def _damaged(self, why: str) -> RunError:
+        return RunError(f"table: {self.path} {why}; restore it, or move {self.path} away, and a new one is begun")
 
     def _rows(self, group: Any) -> Any:
         return int(group.attrs.get(MARK, {}).get("rows", 0))

@@ -74,8 +74,20 @@ class WindowGroup:
                     "out="
                 )
 
+    @property
+    def rate(self) -> Any:
+        """Rate of the windows that are there, in samples per second; None without windows, or if it is unknown."""
+        refuse_files(self.address, self._what)
+        with opening(self._what, self.address, self._options):
+            state = look(self._objects, ignored=(LEASE,)).attributes.get(MARK)
+        if not isinstance(state, dict) or state.get("format") != FORMAT or not state["rows"]:
+            return None
+        return state["definition"]["rate"]
+
     def admit(self) -> Any:
-        """Return the state of the group; None if it does not exist yet.
+        """Return the state of the group; None if it is to be made: nothing is there, or no windows, of another rate.
+
+        While there are too few samples for a window, the rate that follows from their times is not certain.
 
         Raises
         ------
@@ -96,6 +108,8 @@ class WindowGroup:
                 f"{self._what} has format {state.get('format')!r}, and this version of bigsmic writes {FORMAT}; give "
                 "another out="
             )
+        if not state["rows"] and state["definition"] | {"rate": None} == self._definition | {"rate": None}:
+            return state if state["definition"] == self._definition else None
         if state["definition"] != self._definition:
             raise RunMismatchError(
                 f"{self._what} has windows of another definition:\n"

@@ -56,9 +56,9 @@ def reference_of(context: Context, level: int) -> Reference:
     if run.done(REFERENCE, level):
         read = run.reader(REFERENCE, level)
         stored = Reference(Batches(*(read(name) for name in Batches._fields)), read("spreads"), 2**level)
-        if stored.spreads.shape[1] == context.d:
+        if stored.spreads.shape[1] == context.d and stored.batches.sampled.shape[1] == 1 + len(stored.spreads):
             return stored
-        run.forget(REFERENCE, level)  # of components, in place of columns
+        run.forget(REFERENCE, level)  # of components, in place of columns, or without rows in no cluster
     found = _make_reference(context, 2**level)
     run.write(REFERENCE, level, found.batches._asdict() | {"spreads": found.spreads})
     return found
@@ -121,13 +121,13 @@ def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, l
 
 
 def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:
-    """Statistics of one stretch: counts of all rows, and sums over a sample."""
+    """Statistics of one stretch: counts of all rows in clusters, and sums over a sample of rows in any or none."""
     c = len(counts)
     known = labels >= 0
     sums = np.zeros((c, X.shape[1]))
     np.add.at(sums, labels[known], X[known])
-    sampled = np.bincount(labels[known], minlength=c)
-    arrays = (counts, sampled, sums, novel[known].sum())
+    sampled = np.bincount(np.where(known, labels, c), minlength=c + 1)
+    arrays = (counts, sampled, sums, novel.sum())
     return Batches(*(np.asarray(array, np.float64)[None] for array in arrays))
 
 
@@ -158,11 +158,11 @@ def judge(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
 def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     labels, novel, sure = (_read(context, entry, name) for name in ("labels", "novelty", "confidence"))
     valid = ~np.isnan(novel) if context.run.done(novelty.STAGE, 0) else labels >= 0
-    few = "too few new rows in clusters"
+    few = "too few new rows"
     found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": few}
     found["confidence"] = float(sure[valid].mean()) if valid.any() else None
-    places = np.flatnonzero(valid & (labels >= 0))
-    found["sizes"] = np.bincount(labels[places]).tolist()
+    places = np.flatnonzero(valid)  # also those in no cluster, where a regime is that the fit has not seen
+    found["sizes"] = np.bincount(labels[valid & (labels >= 0)]).tolist()
     level = level_of(context.n, len(places))
     if level is None:
         return found
@@ -184,11 +184,13 @@ def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batche
     length = found["rows"] / reference.length
     quiet = [info for info in context.run.infos(STAGE, range(entry.number)) if info["verdict"] == "none"]
     before = np.array([info["confidence"] for info in quiet])
-    sizes = _sizes(quiet, tonight.counts.shape[1])
-    recent = {"recent_shares": drift.recent_shares(reference.batches, tonight, sizes, length)} if len(sizes) else {}
+    shares = {}
+    if tonight.counts.sum() >= LEAST_ROWS:
+        shares["shares"] = drift.shares(reference.batches, tonight, length)
+        if len(sizes := _sizes(quiet, tonight.counts.shape[1])):
+            shares["recent_shares"] = drift.recent_shares(reference.batches, tonight, sizes, length)
     return {
-        "shares": drift.shares(reference.batches, tonight, length),
-        **recent,
+        **shares,
         "novelty": drift.novelty(reference.batches, tonight, length),
         "shift": drift.shift(reference.batches, tonight, reference.spreads, length),
         "confidence": drift.confidence(before, found["confidence"]),
@@ -217,7 +219,7 @@ def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
 def _drawn(
     context: Context, source: Any, entry: Entry, places: Integers, reference: Reference
 ) -> tuple[Floats, Integers]:
-    """A sample of the new rows in clusters, as large as those of the batches on average: scaled columns, and places."""
+    """A sample of the new rows, as large as those of the batches on average: scaled columns, and places."""
     wanted = max(1, round(reference.batches.sampled.sum() / len(reference.batches.novel)))
     drawn = places[draw_rows(len(places), wanted, context.settings.seed + entry.number, STAGE)]
     return np.concatenate([context.column_scaler.apply(rows) for rows in _rows(source, entry, drawn)]), drawn

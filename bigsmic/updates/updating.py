@@ -312,7 +312,15 @@ class Updates:
         n_clusters = rowwise_output.read_array(context, "posterior").shape[1]
         empty = {"labels": np.empty(0, np.int32), "novelty": np.empty(0, np.float32)}
         empty["posterior"] = np.empty((0, n_clusters), np.float32)
-        return cls(first, **{name: update_log.read_all(context.run, name, array) for name, array in empty.items()})
+        run = context.run
+        known = update_log.finished(run)  # once, as another process may finish an update between two arrays
+        return cls(
+            first,
+            **{
+                name: np.concatenate([array, *update_log.read_blocks(run, known, name)])
+                for name, array in empty.items()
+            },
+        )
 
     def __len__(self) -> int:
         return len(self.labels)

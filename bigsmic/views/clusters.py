@@ -169,10 +169,11 @@ class ClusterViews:
     def clusters(self) -> "pd.DataFrame":
         """Properties of every cluster: a pandas DataFrame indexed by the cluster.
 
-        Columns ``rows``; ``share`` of all rows; ``posterior`` and ``agreement``, their means over the rows of the
-        cluster, nan where it has none; ``nearest`` other cluster by density ratio, -1 for none, and ``density_ratio``
-        with it. Methods that compare labelings add ``stability``, the mean over labelings of the Jaccard index with the
-        label that is most like the cluster; SMIC the weakest valley, ``valley_to``, ``valley_depth`` and ``valley_z``.
+        Columns ``rows``; ``share`` of the rows in clusters; ``posterior`` and ``agreement``, their means over the rows
+        of the cluster, nan where it has none; ``nearest`` other cluster by density ratio, -1 for none, and
+        ``density_ratio`` with it. Methods that compare labelings add ``stability``, the mean over labelings of the
+        Jaccard index with the label that is most like the cluster; SMIC the weakest valley, ``valley_to``,
+        ``valley_depth`` and ``valley_z``.
         """
         import pandas as pd
 

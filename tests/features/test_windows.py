@@ -12,7 +12,7 @@ from killed import killed_at_third_commit
 import bigsmic
 from bigsmic.engines.base import DEFAULT
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError
+from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError, StorageError
 from bigsmic.features import archive as extending
 from bigsmic.features import definition, windows
 from bigsmic.numerics import hashing
@@ -192,6 +192,59 @@ def test_gaps_and_nan_are_marked_and_never_filled(tmp_path, samples):
     np.testing.assert_allclose(made.X[:][~bad], windows(samples, 40, 10, rate=10, out=tmp_path / "v").X[:][~bad])
 
 
+def test_a_first_sample_without_a_time_hides_no_gap(tmp_path, samples):
+    times = np.arange(400) / RATE
+    times[200:] += 60
+    times[3] = np.nan
+    made = windows(samples[:400], 30, times=times, out=tmp_path / "w")
+    np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [0, 6])
+    assert "ch0.to_5Hz" in made.columns
+
+
+def test_a_first_session_of_one_sample_hides_no_gap_of_others(tmp_path, samples):
+    zarr.open_group(str(tmp_path / "s"))
+    for name, (lo, hi) in {"a": (0, 1), "b": (0, 400)}.items():
+        store(tmp_path / "s" / name / "X", samples[lo:hi])
+        store(tmp_path / "s" / name / "t", np.arange(lo, hi) / RATE + 60.0 * (np.arange(lo, hi) >= 200))
+    made = windows(tmp_path / "s", "3s", component="X", times="t", out=tmp_path / "w")
+    np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [6])
+
+
+def test_the_rate_that_follows_from_few_times_is_kept_when_there_are_more(tmp_path, samples):
+    """Times that jitter: the median of few differences has other digits than that of many."""
+    times = np.arange(1000) / RATE + np.random.default_rng(0).normal(0, 0.004, 1000)
+    few = windows(samples[:34], 30, times=times[:34], out=tmp_path / "w")
+    assert few.columns != windows(samples[:1000], 30, times=times, out=tmp_path / "all").columns
+    made = windows(samples[:1000], 30, times=times, out=tmp_path / "w")
+    assert (len(made), made.columns) == (33, few.columns)
+    assert made.valid[:].all()
+
+
+@pytest.mark.filterwarnings("ignore:windows. no session has 30 samples")
+@pytest.mark.parametrize("first", [0, 1, 20])
+def test_an_archive_that_had_no_windows_yet_takes_its_rate_from_more_times(tmp_path, samples, first):
+    times = np.arange(400) / RATE
+    times[:20] += np.random.default_rng(0).normal(0, 0.004, 20)
+    assert len(windows(samples[:first], 30, times=times[:first], out=tmp_path / "w")) == 0
+    made = windows(samples[:400], 30, times=times, out=tmp_path / "w")
+    assert len(made) == 13
+    assert "ch0.to_5Hz" in made.columns
+    assert_same(made, windows(samples[:400], 30, rate=RATE, out=tmp_path / "v"))
+    with pytest.raises(RunMismatchError, match=r"(?s)another definition:.*rate: stored 10.0, asked 20"):
+        windows(samples[:400], 30, times=times, rate=20, out=tmp_path / "w")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [np.zeros(400), -np.arange(400.0), np.full(400, np.nan), np.arange(400) // 10],
+    ids=["constant", "decreasing", "nan", "coarse"],
+)
+def test_times_from_which_no_rate_follows_are_refused(tmp_path, samples, times):
+    with pytest.raises(InputError, match=r"times: those of the first 400 samples of array stand still or decrease"):
+        windows(samples[:400], 40, times=times, out=tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
 @pytest.mark.parametrize("hour", [-3600, 3600], ids=["back", "forward"])
 def test_a_clock_that_is_changed_costs_the_windows_over_the_change_alone(tmp_path, samples, hour):
     """Local time, which leaves summer time, or begins it, at sample 2,015; the archive grows over the change."""
@@ -221,6 +274,32 @@ def test_times_with_a_unit_and_datetimes(tmp_path, samples):
         assert made.time[1] - made.time[0] == 2000
         assert made.time.attrs["units"].startswith("milliseconds since")
         assert "ch0.to_5Hz" in made.columns
+
+
+def test_packed_times_are_decoded(tmp_path, samples):
+    store(tmp_path / "a" / "X", samples[:400])
+    packed = {"units": "milliseconds since 2026-01-01", "scale_factor": 50.0, "add_offset": 7.0}
+    store(tmp_path / "a" / "t", np.arange(0, 800, 2, "i4"), **packed)
+    made = windows(tmp_path / "a", "4s", "2s", times="t", component="X", out=tmp_path / "w")
+    np.testing.assert_array_equal(made.time[:3], [7, 2007, 4007])
+    assert made.time.attrs.asdict() == {"units": packed["units"]}
+    assert "ch0.to_5Hz" in made.columns
+
+
+def test_absent_chunks_of_times_are_no_gaps(tmp_path, samples):
+    """As where a writer makes room for times first, and writes them later: windows are described once only."""
+    store(tmp_path / "a" / "X", samples[:3000])
+    times = store(tmp_path / "a" / "t", np.arange(3000) / RATE)
+    chunk = tmp_path / "a" / "t" / "c" / "1"
+    chunk.unlink()
+    named = {"times": "t", "component": "X"}
+    with pytest.raises(StorageError, match=r"times: chunk .*c/1 of times .* is missing, .*; restore it, wait"):
+        windows(tmp_path / "a", 40, **named, out=tmp_path / "w")
+    times[:] = np.arange(3000) / RATE
+    assert windows(tmp_path / "a", 40, **named, out=tmp_path / "w").valid[:].all()
+    chunk.unlink()
+    made = windows(tmp_path / "a", 40, **named, out=tmp_path / "v", missing_chunks="fill")
+    assert made.left_out["gap"] > 0
 
 
 def test_sessions_of_a_group(tmp_path, samples):
@@ -310,6 +389,8 @@ def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
         ({"length": "4s"}, r"length: got '4s' without a rate; give rate= or times="),
         ({"length": "1.23s", "rate": 10}, r"length: got '1.23s', 12.3 samples at 10 a second; give a whole number"),
         ({"length": "soon", "rate": 10}, r"length: got 'soon'; give a number of samples, or a duration"),
+        ({"length": "nan", "rate": 10}, r"length: got 'nan'; give a number of samples, or a duration"),
+        ({"length": "4²", "rate": 10}, r"length: got '4²'; give a number of samples, or a duration"),
         ({"length": 0}, r"length: got 0; use at least 1"),
         ({"length": 4}, r"length: got 4 samples, 'spectral' describes windows of 8 or more"),
         ({"length": 40, "step": 0}, r"step: got 0; use at least 1"),
@@ -325,6 +406,11 @@ def test_what_cannot_be_used_is_refused(tmp_path, samples, arguments, message):
     with pytest.raises(InputError, match=message):
         windows(samples[:400], **arguments, out=tmp_path / "w")
     assert not (tmp_path / "w").exists()
+
+
+def test_windows_without_a_place_are_refused(samples):
+    with pytest.raises(InputError, match="out: got None; give a path or URL"):
+        windows(samples[:400], 40, out=None)
 
 
 def test_sessions_that_differ_are_refused(tmp_path, samples):

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 import zarr
-from nights import Killed, Killer, Machine, finish, job, labels_of, written
+from nights import CENTERS, Killed, Killer, Machine, finish, job, labels_of, written
 
 from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError, StorageError
@@ -131,6 +131,24 @@ def test_refits_keep_numbers_and_a_new_regime_gets_a_new_one(tmp_path, machine):
     assert "fitted (job), 4 clusters: 3 of 3 clusters continue; new: 3" in outcome.sentence
 
 
+@pytest.mark.parametrize(("method", "kept"), [("3smic", {2: "fast"}), ("rim", {})])
+def test_known_labels_take_the_place_of_earlier_numbers_only_where_they_number_clusters(
+    tmp_path, machine, method, kept
+):
+    """Those of 3SMIC are links, so that its clusters would have other numbers every night."""
+    machine.night(300)
+    known = np.square(machine.array[:20][:, None] - CENTERS[:3]).sum(axis=2).argmin(axis=1)
+    file = job(tmp_path, fit=f'c = 3\nmethod = "{method}"\nlabels = "known.npy"', refit="every = 1")
+    for rows in (300, 360):
+        np.save(tmp_path / "known.npy", np.append(known, np.full(rows - 20, -1)))
+        nightly(file)
+        result = Result.open(tmp_path / "nights" / "latest")
+        if rows == 300:
+            result.set_names({2: "fast"})
+            machine.night(60)
+    assert (result.matched is not None, result.names) == (bool(kept), kept)
+
+
 def test_drift_leads_to_a_refit_where_that_is_asked_for(tmp_path, machine, monkeypatch):
     machine.night(300)
     on, off = job(tmp_path, refit="drift = true"), tmp_path / "off.toml"
@@ -218,6 +236,24 @@ def test_a_fit_that_finds_no_clusters_leaves_the_run_before(tmp_path):
     assert outcome.steps["fit"] == {"labels": False, "clusters": 0}
     assert "no number of clusters found" in outcome.sentence
     assert folder_of(tmp_path).target("latest") == steps.run_name(1)
+
+
+def test_another_archive_without_clusters_is_fitted_again_when_it_has_more_rows(tmp_path, machine):
+    """No run labels its rows until then, as `latest` names one of the archive before."""
+    machine.night(300)
+    nightly(job(tmp_path))
+    rng = np.random.default_rng(0)
+    other = zarr.create_array(tmp_path / "other.zarr", shape=(0, 3), dtype="f4", chunks=(64, 3))
+    other.append(rng.normal(size=(400, 3)).astype("f4"))
+    file = written(tmp_path, 'archive = "other.zarr"\nfolder = "nights"\n[fit]\nshrinkage = 0\n')
+    assert nightly(file).steps["fit"] == {"labels": False, "clusters": 0}
+    assert nightly(file).night == 0
+    other.append((rng.normal(size=(600, 3)) + 9 * np.eye(3)[np.arange(600) % 3]).astype("f4"))
+    again = nightly(file)
+    assert (again.steps["decide"]["refit"], again.steps["fit"]["labels"]) == ("job", True)
+    assert len(labels_of(tmp_path / "nights")) == 1000
+    other.append(other[:50])
+    assert nightly(file).steps["decide"]["refit"] == ""
 
 
 def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
@@ -433,6 +469,26 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
         journal.write_text(text)
         with pytest.raises(RunError, match=why):
             nightly(file)
+
+
+@pytest.mark.parametrize("damage", ["lost", "short"])
+def test_a_history_that_lost_a_column_is_said(tmp_path, machine, damage):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    column = tmp_path / "nights" / "history.zarr" / "rows"
+    if damage == "lost":
+        shutil.rmtree(column)
+    else:
+        zarr.open_array(column).resize((0,))
+    machine.night(30)
+    why = "lacks the column rows" if damage == "lost" else "has 1 rows, and 0 of the column rows"
+    for call in (lambda: history(tmp_path / "nights"), lambda: nightly(file)):
+        with pytest.raises(RunError, match=f"history.zarr {why}; restore it, or move .*history.zarr away"):
+            call()
+    shutil.move(column.parent, tmp_path / "away")
+    assert nightly(file).steps["label"]["new"] == 30
+    assert history(tmp_path / "nights").index.tolist() == [2]
 
 
 def test_a_journal_that_is_moved_away_begins_anew_beside_the_runs_that_are_there(tmp_path, machine):

@@ -86,6 +86,8 @@ def test_windows_with_flags_are_found():
 def test_times_that_jump_stand_still_or_go_back():
     times = np.array([0, 10, 20, 29, 41, 60, 70, 70, 60, 70.0, np.nan, 90])
     assert period_of(times[:5]) == 10
+    assert period_of(np.array([0, 10, np.nan, 30, 40.0])) == 10
+    assert period_of(np.array([0, np.nan])) == 0
     found = np.flatnonzero(irregular(times, 10.0))
     np.testing.assert_array_equal(found, [5, 7, 8, 10, 11])
 

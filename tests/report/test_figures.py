@@ -41,6 +41,13 @@ def test_text_and_axes_have_the_ink_of_the_page():
     assert "0.123456789" in found
 
 
+def test_letters_that_the_font_lacks_are_left_to_the_browser_without_a_warning():
+    for n in (20, 20_000):
+        figure = scatter(n)
+        named = Figure(lambda ax, draw=figure.draw: (draw(ax), ax.set_title("暖機")), "points", "", (4, 3))
+        assert "暖機" in "".join(parsed(named).itertext())
+
+
 def test_the_name_of_a_figure_is_escaped():
     assert parsed(scatter(20)).get("aria-label") == 'a "scatter" <of> points'
 

@@ -543,6 +543,27 @@ def test_names_and_numbers_of_clusters(blobs, archive, tmp_path, monkeypatch):
     assert [row["Name"] for row in rows] == ["", evil, "", ""]
 
 
+@pytest.mark.parametrize("method", ["smic", "rim", "mwca"])
+def test_clusters_that_vanished_are_not_counted(blobs, results, tmp_path, method):
+    x = blobs[0][np.isin(blobs[1], (0, 2))]
+    options = BRIEF if method == "smic" else ONE_OF_EACH[method][1]
+    later = bigsmic.fit(x, 2, like=results("smic"), out=tmp_path / "run", **options)
+    assert (len(later.numbers), later.n_clusters) == (2, 4)
+    later.report(tmp_path / "report.html", x, map_rows=0)
+    html = (tmp_path / "report.html").read_text()
+    assert f"<title>2 clusters of {len(x)} rows" in html
+    assert set(re.findall(r"(\d+) clusters (?!continue)", html)) == {"2"}
+    assert "there are 4" not in html
+
+
+def test_a_single_cluster_beside_vanished_ones_is_reported_as_one(blobs, results, tmp_path):
+    x = blobs[0][blobs[1] == 1]
+    bigsmic.fit(x, 1, like=results("smic"), out=tmp_path / "run").report(tmp_path / "report.html", map_rows=0)
+    page = Page(tmp_path / "report.html")
+    assert "One cluster was asked for and has all rows" in page.text("trust")
+    assert "relations" not in page.sections
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_rows_of_a_range_are_found_in_the_archive(blobs, archive, tmp_path):
     result = bigsmic.fit(archive, 3, rows=slice(100, 600), out=tmp_path / "run", **BRIEF)

@@ -102,6 +102,27 @@ def test_a_verdict_that_was_cut_short_is_made_by_the_next_call(archive, monkeypa
     assert len(result.drift) == known + 1
 
 
+def test_a_regime_that_is_noise_to_the_fit_is_drift(tmp_path):
+    """As usual noise is not; a third of the rows, or all of them, are far from all that was fitted."""
+    rng = np.random.default_rng(0)
+
+    def rows(n, unseen=0):
+        centers = np.array([[0, 0, 0], [12, 0, 0], [0, 12, 0], [40, 40, 40.0]])
+        X = centers[rng.integers(0, 3, n)] + rng.normal(size=(n, 3))
+        X[::5] = rng.uniform(-8, 20, (len(X[::5]), 3))
+        X[:unseen] = centers[3] + rng.normal(size=(unseen, 3))
+        return X.astype("f4")
+
+    array = zarr.create_array(str(tmp_path / "X"), data=rows(1500), chunks=(500, 3))
+    result = bigsmic.fit(tmp_path / "X", 3, noise=True, out=tmp_path / "run", **FAST)
+    for unseen, verdict in ((0, "none"), (0, "none"), (60, "refit recommended"), (180, "refit recommended")):
+        array.append(rows(180, unseen))
+        found = result.update(tmp_path / "X")
+        assert found.in_none >= max(unseen, 9)
+        assert found.drift["verdict"] == verdict
+        assert ("of the rows are novel" in found.drift["reason"]) == bool(unseen)
+
+
 @pytest.mark.parametrize("method", ["rim", "mspc"])
 def test_methods_that_know_no_neighbours(archive, tmp_path, method):
     path, _ = archive

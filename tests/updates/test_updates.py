@@ -321,6 +321,23 @@ def test_a_run_that_was_moved_or_replaced_is_not_written_to(archive, rows):
     assert other.names == {}
 
 
+def test_an_update_that_ends_while_another_process_reads_them_is_in_all_arrays_or_in_none(archive, monkeypatch):
+    _, result, path = archive
+    result.update(path / "X", stop=900)
+    reading = bigsmic.Result.open(result.location)
+    original = update_log.read_blocks
+
+    def read_blocks(run, known, name):
+        yield from original(run, known, name)
+        if name == "labels" and run is reading._run:
+            bigsmic.Result.open(result.location).update(path / "X")
+
+    monkeypatch.setattr(update_log, "read_blocks", read_blocks)
+    found = reading.updates
+    assert len(found.labels) == len(found.posterior) == len(found.novelty) == 100
+    assert len(reading.updates) == 700
+
+
 def test_one_at_a_time(archive):
     _, result, path = archive
     holding = Run(str(path / "run"))
@@ -369,5 +386,7 @@ def test_new_rows_that_are_all_noise_are_an_update_like_others(rows, tmp_path):
     assert result.update(tmp_path / "X").rows == 200
     again = bigsmic.Result.open(tmp_path / "run")
     assert (again.updates.labels == -1).all()
-    assert again.drift[-1]["verdict"] == "unknown"
+    (found,) = again.drift
+    assert (found["verdict"], found["sizes"]) == ("refit recommended", [])
+    assert found["reason"].startswith("100.0% of the rows are novel")
     assert again.update(tmp_path / "X").rows == 0

@@ -25,7 +25,7 @@ def path(result: Any) -> list[Section]:
     parts: list[Part] = [
         Paragraph(
             f"The classifier began with {count(began, 'category', 'categories')}; the stronger the penalty reg, the "
-            f"fewer stay alive. At reg = {taken:.4g} there are {result.n_clusters:,}."
+            f"fewer stay alive. At reg = {taken:.4g} there are {facts['n_clusters']:,}."
         )
     ]
     if len(points) > 1:
@@ -43,7 +43,7 @@ def path(result: Any) -> list[Section]:
 
 
 def _weights(result: Any) -> list[Section]:
-    if result.n_clusters < 2:
+    if len(result.numbers) < 2:
         return []
     coef = result.coef
     draw = drawings.weights(coef, ("column", "cluster"))
@@ -52,7 +52,8 @@ def _weights(result: Any) -> list[Section]:
     caption = "Weights of the classifier on the unscaled columns: red is evidence for the cluster, blue against it."
     if shown < coef.shape[1]:
         caption += f" The {shown} columns with the largest weights of {coef.shape[1]:,}."
-    figure = Figure(draw, f"Weights of {len(coef)} clusters on {shown} columns, as an image", caption, (WIDTH, height))
+    alt = f"Weights of {len(result.numbers)} clusters on {shown} columns, as an image"
+    figure = Figure(draw, alt, caption, (WIDTH, height))
     return [Section("weights", "Weights of RIM", [figure])]
 
 

@@ -66,7 +66,8 @@ def _memberships(result: Any) -> list[Section]:
     draw = drawings.shares(mean_memberships(result), ("membership in cluster", "rows of cluster"))
     side = min(7.0, 2.5 + 0.15 * c)
     caption = "Mean membership of the rows of each cluster in every cluster: off the diagonal, clusters share rows."
-    figure = Figure(draw, f"Mean memberships of the rows of {c} clusters, as an image", caption, (side + 1, side))
+    alt = f"Mean memberships of the rows of {len(result.numbers)} clusters, as an image"
+    figure = Figure(draw, alt, caption, (side + 1, side))
     return [Section("memberships", "Memberships", [figure])]
 
 
@@ -83,7 +84,7 @@ class Memberships(Sight):
 
 def sights(result: Any) -> list[Sight]:
     """Statistics of the rows that the sections need."""
-    return [Memberships()] if 1 < result.n_clusters <= MOST_CLUSTERS else []
+    return [Memberships()] if len(result.numbers) > 1 and result.n_clusters <= MOST_CLUSTERS else []
 
 
 def mean_memberships(result: Any) -> Floats:

@@ -13,8 +13,9 @@ PERIOD_SAMPLES = 4096  # from whose times the period is estimated
 
 
 def period_of(times: Floats) -> float:
-    """Time between samples: the median of the differences, 0.0 if there are none."""
+    """Time between samples: the median of the differences, except those that are NaN; 0.0 if there are none."""
     steps = np.diff(times)
+    steps = steps[~np.isnan(steps)]
     return float(np.median(steps)) if len(steps) else 0.0
 
 

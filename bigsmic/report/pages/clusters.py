@@ -73,8 +73,8 @@ def _numbering(subject: Subject) -> str:
 
 def _figures(subject: Subject) -> list[Part]:
     """Figures of sizes, and of certainty if there are several clusters."""
-    result, clusters = subject.result, count(subject.result.n_clusters, "cluster")
-    if result.n_clusters < 2:
+    result, clusters = subject.result, count(subject.n_clusters, "cluster")
+    if subject.n_clusters < 2:
         return []
     sizes = Figure(partial(plots.sizes, result), f"Rows of {clusters}, as bars", "Rows of every cluster.", (WIDTH, 2.4))
     said = "Bars: mean agreement of the labelings. Circles: mean posterior. Diamonds: stability."
@@ -103,7 +103,7 @@ def _names(subject: Subject) -> dict[str, dict[int, str]]:
 def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
     """Columns that distinguish each cluster from the rest, as texts by cluster."""
     table = subject.columns
-    if table is None or subject.result.n_clusters < 2:
+    if table is None or subject.n_clusters < 2:
         return {}
     found = {
         cluster: listed(f"{subject.column_name(column)} ({_effect(effect)})" for column, effect in strongest)

@@ -11,9 +11,9 @@ from bigsmic.report.words import count
 def section(subject: Subject) -> Section | None:
     """The relations, if there are at least two clusters."""
     result = subject.result
-    if result.settings.undecided or result.n_clusters < 2:
+    if result.settings.undecided or subject.n_clusters < 2:
         return None
-    clusters = count(result.n_clusters, "cluster")
+    clusters = count(subject.n_clusters, "cluster")
     tree = Figure(
         partial(plots.tree, result),
         f"Merge tree of {clusters}",

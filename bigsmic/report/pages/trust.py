@@ -47,7 +47,7 @@ LEVELS = {"good": 0, "warning": 1, "note": 2}
 
 def _all_well(subject: Subject) -> str:
     """Summary if there are no findings."""
-    tally, c = subject.tally, subject.result.n_clusters
+    tally, c = subject.tally, subject.n_clusters
     if c == 1:
         return "One cluster was asked for and has all rows: there is nothing to doubt, and nothing to learn."
     sure = percent(1 - tally.unsure / tally.rows)
