@@ -22,7 +22,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Annotated, Any
 
 import typer
@@ -44,10 +44,25 @@ def main() -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             # Zarr's event loop may be in the middle of a call, and would report an error when the interpreter ends
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.flush()
             os._exit(INTERRUPTED)
+        _let_go_of_stderr()
         raise
+
+
+def _let_go_of_stderr() -> None:
+    """Keep a stderr that cannot be written from changing the exit code when the interpreter flushes it."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -57,10 +72,15 @@ def _interrupt(number: int, frame: Any) -> None:
     """
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            os.write(2, f"bigsmic: error: {STOPPED}\n".encode())
-            os._exit(INTERRUPTED)
+            _end_interrupted()
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _end_interrupted() -> None:
+    with suppress(OSError):
+        os.write(2, f"bigsmic: error: {STOPPED}\n".encode())
+    os._exit(INTERRUPTED)
 
 
 # -- commands

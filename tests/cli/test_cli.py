@@ -520,6 +520,29 @@ def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
     assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
 
 
+def _broken_pipe():
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+def _full_disk():
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
+@pytest.mark.parametrize("opened", [_broken_pipe, _full_disk])
+def test_a_fit_goes_on_if_its_log_cannot_be_written(fitted, tmp_path, opened):
+    stderr, run = opened(), tmp_path / "run.zarr"
+    command = [sys.executable, "-m", "bigsmic", "fit", fitted[0], "-c", "3", "--t", "40", "--out", str(run)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    missing = [sys.executable, "-m", "bigsmic", "show", str(tmp_path / "none.zarr")]
+    failed = subprocess.run(missing, stdout=subprocess.PIPE, stderr=stderr, check=False)
+    os.close(stderr)
+    assert (done.returncode, done.stdout.splitlines()[0][:10]) == (0, "Result of ")
+    assert failed.returncode == 5
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
 @pytest.mark.parametrize("shown", ["--json", "--debug"])
 def test_a_result_that_cannot_be_written_is_a_storage_error(fitted, shown):
