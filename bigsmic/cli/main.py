@@ -39,6 +39,8 @@ def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have set it to be ignored
         signal.signal(signal.SIGINT, _interrupt)
+    if getattr(sys.stdout, "errors", None) == "strict":  # names and paths may have letters that its encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(prog_name="bigsmic")
     except SystemExit as end:

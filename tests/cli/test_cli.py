@@ -543,6 +543,14 @@ def test_a_fit_goes_on_if_its_log_cannot_be_written(fitted, tmp_path, opened):
     assert failed.returncode == 5
 
 
+def test_names_have_letters_that_the_encoding_of_stdout_lacks(blobs, tmp_path):
+    archive, run = write_rows(tmp_path / "X.zarr", blobs[0]), tmp_path / "größer ✓.zarr"
+    command = [sys.executable, "-m", "bigsmic", "fit", archive, "-c", "3", *FAST, "--out", str(run)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "größer \\u2713.zarr".encode("latin-1") in done.stdout
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
 @pytest.mark.parametrize("shown", ["--json", "--debug"])
 def test_a_result_that_cannot_be_written_is_a_storage_error(fitted, shown):
