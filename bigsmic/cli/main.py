@@ -53,6 +53,8 @@ def main() -> None:
             os._exit(INTERRUPTED)
         _let_go_of_stderr()
         raise
+    except KeyboardInterrupt:  # before a command has begun
+        _end_interrupted()
 
 
 def _let_go_of_stderr() -> None:

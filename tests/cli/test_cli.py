@@ -520,6 +520,15 @@ def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
     assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
 
 
+def test_interruption_before_a_command_has_begun():
+    code = "import signal, typer.main; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; typer.main.get_command = lambda app: signal.raise_signal(signal.SIGINT)"
+    code += "; from bigsmic.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "show", "run"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
+
+
 def _broken_pipe():
     read, write = os.pipe()
     os.close(read)
