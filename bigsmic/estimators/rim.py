@@ -149,13 +149,8 @@ class RIM(Clusterer):
             The chunk cannot be used, such as for labels of more categories than there are, or a first chunk of fewer
             rows than clusters. The estimator stays as it was, after any error.
         """
-        before = dict(vars(self))
-        try:
+        with self._unchanged_by_errors():
             self._learn(X, {"labels": labels, "sample_weight": sample_weight})
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _learn(self, X: ArrayLike, given: Mapping[str, ArrayLike | None]) -> None:
