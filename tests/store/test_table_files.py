@@ -86,6 +86,21 @@ def test_integers_may_have_fractions_further_down(tmp_path):
     assert np.array_equal(open_source(table).read(1999, 2001), [[1, 2], [1.5, np.nan]], equal_nan=True)
 
 
+@pytest.mark.parametrize("row", [30, 1500])  # dask infers dtypes from ten rows, and a thousand are looked at
+@pytest.mark.parametrize(("entry", "message"), [("", "NaN"), ("unknown", "not numbers|cannot be cast to bool")])
+def test_truth_values_that_are_missing_or_words_further_down_are_not_taken_for_true(tmp_path, row, entry, message):
+    entries = [entry if i == row else str(i % 3 > 0) for i in range(2000)]
+    table = written(tmp_path / "a.csv", "load,on\n" + "".join(f"{i},{on}\n" for i, on in enumerate(entries)))
+    with pytest.raises(InputError, match=message):
+        bigsmic.fit(table, 2, **FAST)
+
+
+def test_truth_values_are_numbers(tmp_path):
+    entries = ["TRUE" if i % 3 else "FALSE" for i in range(2000)]
+    table = written(tmp_path / "a.csv", "load,on\n" + "".join(f"{i},{on}\n" for i, on in enumerate(entries)))
+    assert np.array_equal(open_source(table).read(0, 2000)[:, 1], np.arange(2000) % 3 > 0)
+
+
 @pytest.mark.parametrize("names", ["0,1", "400.5,401,402.5,403", "a,1"])
 def test_names_may_be_numbers_that_ascend(tmp_path, names):
     row = ",".join(["7"] * len(names.split(",")))

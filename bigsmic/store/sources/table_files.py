@@ -187,8 +187,12 @@ def _refuse_rows_as_header(path: str) -> None:
         )
 
 
-def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
-    """Columns that begin with integers are read as floats: further down they can have fractions or missing values."""
+def _text_dtypes(path: str) -> dict[str, Any]:
+    """Dtypes of columns that can have other entries further down than those that dask infers dtypes from.
+
+    Integers are read as floats: there can be fractions or missing values. Truth values are read as such that may be
+    missing: dask would make every other entry True, whatever it is.
+    """
     import pandas as pd
 
     first = pd.read_csv(path, sep=_separator(path), nrows=LOOKED_AT)
@@ -199,7 +203,10 @@ def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
             f"input: rows of {shown(path)!r} have more entries than its first line has names ({len(first.columns)}), "
             "and those in excess would be left out; write a name above every column"
         )
-    return {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
+    numbers = {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
+    others = first.drop(columns=[*numbers])
+    flags = [name for name in others if all(isinstance(value, bool) for value in others[name].dropna())]
+    return numbers | {name: "boolean" if name in flags else object for name in others}
 
 
 def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:
