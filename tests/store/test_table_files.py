@@ -113,6 +113,23 @@ def test_a_table_whose_names_are_numbers_is_read_by_them(tmp_path):
     assert np.array_equal(open_source(table, "0.5,0.1").read(0, 1), [[3, 2]])
 
 
+def test_a_folder_of_text_is_refused_with_a_call_that_reads_it(tmp_path, tables):
+    folder = tmp_path / "parts.csv"
+    folder.mkdir()
+    (tables / "rows.csv").rename(folder / "part-0.csv")
+    with pytest.raises(InputError, match=r"is a folder.*read_csv\('.*parts\.csv/\*\.csv'\)"):
+        open_source(folder)
+
+
+def test_text_that_cannot_be_opened_is_a_storage_error(tmp_path, tables, monkeypatch):
+    def refused(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(table_files, "open", refused, raising=False)
+    with pytest.raises(StorageError, match=r"rows\.csv' could not be read \(\[Errno 13\] Permission denied"):
+        open_source(tables / "rows.csv")
+
+
 @pytest.mark.parametrize("name", ["gone.csv", "gone.zarr"])
 def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
     with pytest.raises(InputError, match=f"{name}' does not exist"):

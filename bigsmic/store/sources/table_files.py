@@ -50,7 +50,8 @@ class TableSource(DaskSource):
 
     def __init__(self, path: str, component: str | None = None) -> None:
         self._path = path
-        self._unended_bytes = _unended_bytes(path)
+        self._unended_bytes = None
+        self._unended_bytes = self._parsed(lambda: _unended_bytes(path))
         frame = self._parsed(lambda: _frame(path, component))
         self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame)))
         self.name = path
@@ -137,6 +138,13 @@ def _unended_bytes(path: str) -> int | None:
     """Bytes of a file of text whose last line has no end, as if it were being written; None for other files."""
     if _suffix(path) == PARQUET:
         return None
+    if os.path.isdir(path):
+        parts = os.path.join(path, "*" + _suffix(path))
+        sep = "" if _separator(path) == "," else f", sep={_separator(path)!r}"
+        raise InputError(
+            f"input: {shown(path)!r} is a folder; give one of its files, or, in Python, pass those of a table, which "
+            f"have the same columns, as dask.dataframe.read_csv({parts!r}{sep})"
+        )
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
