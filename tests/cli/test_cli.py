@@ -151,6 +151,14 @@ def test_a_wrong_command_line_is_exit_code_2(asked, typed):
     assert (result.exit_code, asked) == (2, [])
 
 
+@pytest.mark.parametrize("option", ["--n-components", "--lsmi-rows", "--mlmi-rows"])
+def test_none_is_refused_where_the_word_is_all(asked, option):
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", option, "none")
+    assert result.exit_code == 2
+    assert "use a whole number, or all" in " ".join(result.stderr.replace("│", " ").split())
+    assert not asked
+
+
 @pytest.mark.parametrize("typed", ["auto", "5:10", "3.5"])
 def test_a_number_of_clusters_that_is_none_is_refused_with_what_does_the_same(asked, typed):
     result = bigsmic_cli("fit", "X.zarr", "--out", "run", "-c", typed)
