@@ -333,6 +333,15 @@ def test_cells_in_another_order_are_refused(cells, tmp_path):
     assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])
 
 
+def test_cells_of_a_table_with_truth_values_in_another_order_are_refused(cells):
+    cells.obsm["mixed"] = pd.DataFrame(cells.obsm["X_pca"], index=cells.obs_names).assign(late=np.arange(300) % 2 > 0)
+    result = cluster(cells, 3, use_rep="mixed", **BRIEF)
+    annotate(cells, result)
+    moved = cells[np.r_[0:100, 101, 100, 102:300]].copy()
+    with pytest.raises(InputError, match="cell 101 has the row of cell 100 of the fit, so the cells are in another"):
+        annotate(moved, result, "again")
+
+
 @pytest.mark.parametrize("graph", ["distances", "connectivities"])
 def test_cells_of_a_graph_in_another_order_are_refused(cells, tmp_path, graph):
     """Also if all entries are 1, as those of these connectivities."""
