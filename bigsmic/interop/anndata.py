@@ -382,7 +382,8 @@ def _refuse(adata: Any, key: str) -> None:
             f"and none of {', '.join(RESERVED)}"
         )
     if adata.is_view:
-        raise InputError("adata: got a view of another AnnData; pass adata.copy()")
+        own = "to_memory" if adata.isbacked else "copy"  # copy() would need the name of another file then
+        raise InputError(f"adata: got a view of another AnnData; pass adata.{own}()")
     foreign = _foreign(adata, key)
     if foreign:
         raise InputError(

@@ -256,6 +256,15 @@ def test_backed_sparse_counts_are_refused(stores):
     backed.file.close()
 
 
+def test_a_view_of_a_backed_anndata_is_refused_with_what_reads_it(cells, tmp_path):
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    with pytest.raises(InputError, match=r"a view of another AnnData; pass adata\.to_memory\(\)"):
+        cluster(backed[:100], 3)
+    assert cluster(backed[:100].to_memory(), 3, **BRIEF).n_clusters == 3
+    backed.file.close()
+
+
 def test_cells_that_are_empty_a_view_or_none(cells, rows):
     with pytest.raises(InputError, match="use_rep: 'X' is nothing"):
         cluster(anndata.AnnData(obs=cells.obs), 3, use_rep="X")
