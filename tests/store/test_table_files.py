@@ -113,6 +113,17 @@ def test_a_table_whose_names_are_numbers_is_read_by_them(tmp_path):
     assert np.array_equal(open_source(table, "0.5,0.1").read(0, 1), [[3, 2]])
 
 
+@pytest.mark.parametrize("names", [range(3), pd.MultiIndex.from_product([["load"], [1, 2, 3]])])
+def test_names_that_are_no_texts_are_refused_with_a_command_that_mends_them(tmp_path, names):
+    pd.DataFrame(ROWS, columns=names).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match="which is no text; write the table again") as caught:
+        open_source(tmp_path / "rows.parquet")
+    run_suggested(str(caught.value))
+    source = open_source(tmp_path / "rows-named.parquet")
+    assert list(source.column_names) == [str(name) for name in names]
+    assert np.array_equal(source.read(0, 3000), ROWS)
+
+
 def test_a_folder_of_text_is_refused_with_a_call_that_reads_it(tmp_path, tables):
     folder = tmp_path / "parts.csv"
     folder.mkdir()

@@ -116,6 +116,7 @@ def _frame(path: str, component: str | None) -> Any:
 
     if _suffix(path) == PARQUET:
         frame = dask.dataframe.read_parquet(path)
+        _refuse_other_names(list(frame.columns), path)
     else:
         _refuse_other_separators(path)
         if component is None:
@@ -132,6 +133,18 @@ def _frame(path: str, component: str | None) -> Any:
             f"component={others}, or code them as numbers"
         )
     return frame
+
+
+def _refuse_other_names(columns: list[Any], path: str) -> None:
+    """Refuse names that are no texts: pandas restores them as it wrote them to Parquet, and dask then finds none."""
+    other = next((name for name in columns if not isinstance(name, str)), None)
+    if other is not None:
+        copy = f"{os.path.splitext(path)[0]}-named.parquet"
+        raise InputError(
+            f"input: {shown(path)!r} has a column named {other!r}, which is no text; write the table again with names "
+            f'that are: python -c "import pandas; table = pandas.read_parquet({path!r}); table.set_axis([str(name) for '
+            f'name in table.columns], axis=1).to_parquet({copy!r})"'
+        )
 
 
 def _unended_bytes(path: str) -> int | None:
