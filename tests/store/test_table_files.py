@@ -124,6 +124,21 @@ def test_names_that_are_no_texts_are_refused_with_a_command_that_mends_them(tmp_
     assert np.array_equal(source.read(0, 3000), ROWS)
 
 
+def test_names_with_spaces_around_them_are_found_without(tmp_path):
+    table = written(tmp_path / "a.csv", "load, heat, load,kind \n1, 2, 3,up\n4, 5, 6,down\n")
+    assert np.array_equal(open_source(table, "heat,load").read(0, 2), [[2, 1], [5, 4]])
+    assert np.array_equal(open_source(table, " load, heat").read(0, 2), [[3, 2], [6, 5]])
+    with pytest.raises(InputError, match=r"leave them out with component='load, heat, load'") as caught:
+        open_source(table)
+    offered = str(caught.value).partition("component='")[2].partition("'")[0]
+    assert np.array_equal(open_source(table, offered).read(0, 2), [[1, 2, 3], [4, 5, 6]])
+
+
+def test_a_table_of_words_alone_is_not_told_to_leave_them_out(tmp_path):
+    with pytest.raises(InputError, match="are not numbers; code them as numbers"):
+        open_source(written(tmp_path / "a.csv", "kind,place\nup,here\ndown,there\n"))
+
+
 def test_a_folder_of_text_is_refused_with_a_call_that_reads_it(tmp_path, tables):
     folder = tmp_path / "parts.csv"
     folder.mkdir()

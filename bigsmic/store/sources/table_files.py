@@ -128,9 +128,9 @@ def _frame(path: str, component: str | None) -> Any:
     if words:
         numbers = [name for name in map(str, frame.columns) if name not in words]
         others = " and the names of the others" if len(numbers) > admission.NAMED else repr(",".join(numbers))
+        remedy = f"leave them out with component={others}, or code them" if numbers else "code them"
         raise InputError(
-            f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; leave them out with "
-            f"component={others}, or code them as numbers"
+            f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; {remedy} as numbers"
         )
     return frame
 
@@ -231,8 +231,10 @@ def _text_dtypes(path: str) -> dict[str, Any]:
 
 
 def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:
-    """Columns to read."""
-    chosen = columns if component is None else [name.strip() for name in component.split(",")]
+    """Columns to read; a header may have spaces around names, which need not be given."""
+    bare = {name.strip(): name for name in reversed(columns)} | {name: name for name in columns}
+    given = [] if component is None else [(name, name.strip()) for name in component.split(",")]
+    chosen = columns if component is None else [bare.get(name, bare.get(short, short)) for name, short in given]
     unknown = [name for name in chosen if name not in columns]
     if unknown:
         raise InputError(
