@@ -19,13 +19,13 @@ class _Unfailing:
 
     def write(self, text: str) -> int:
         """Write a text, or nothing if that fails."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # the latter from a stream that was closed
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
         """Write what is held back, or nothing if that fails."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # the latter from a stream that was closed
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
@@ -37,4 +37,5 @@ def stderr_console() -> "Console":
     from rich.console import Console
 
     stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)  # not the stand-in while a bar is shown
-    return Console(stderr=True) if stream is None else Console(file=_Unfailing(stream), stderr=True)  # type: ignore[arg-type]
+    file: Any = None if stream is None else _Unfailing(stream)
+    return Console(file=file, stderr=True)
