@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, StorageError
+from bigsmic.runtime.stderr import stderr_console
 
 FILE_WIDTH = 200  # of output to a file or pipe: tables are as narrow as possible there, and are not folded
 
@@ -41,7 +42,7 @@ class Screen:
         translate: Callable[..., str] = lambda message, leads: message,
     ) -> None:
         self.as_json, self.quiet, self.debug, self._translate = as_json, quiet, debug, translate
-        self.stdout, self.stderr = Console(), Console(stderr=True)
+        self.stdout, self.stderr = Console(), stderr_console()
         if not self.stdout.is_terminal:
             self.stdout.width = FILE_WIDTH
 

@@ -22,7 +22,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Annotated, Any
 
 import typer
@@ -39,15 +39,34 @@ def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have set it to be ignored
         signal.signal(signal.SIGINT, _interrupt)
+    if getattr(sys.stdout, "errors", None) == "strict":  # names and paths may have letters that its encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app(prog_name="bigsmic")
     except SystemExit as end:
         if end.code == INTERRUPTED:
             # Zarr's event loop may be in the middle of a call, and would report an error when the interpreter ends
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.flush()
             os._exit(INTERRUPTED)
+        _let_go_of_stderr()
         raise
+    except KeyboardInterrupt:  # before a command has begun
+        _end_interrupted()
+
+
+def _let_go_of_stderr() -> None:
+    """Keep a stderr that cannot be written from changing the exit code when the interpreter flushes it."""
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stderr.fileno())
+        os.close(nowhere)
 
 
 def _interrupt(number: int, frame: Any) -> None:
@@ -57,10 +76,15 @@ def _interrupt(number: int, frame: Any) -> None:
     """
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            os.write(2, f"bigsmic: error: {STOPPED}\n".encode())
-            os._exit(INTERRUPTED)
+            _end_interrupted()
         frame = frame.f_back
     raise KeyboardInterrupt
+
+
+def _end_interrupted() -> None:
+    with suppress(OSError):
+        os.write(2, f"bigsmic: error: {STOPPED}\n".encode())
+    os._exit(INTERRUPTED)
 
 
 # -- commands

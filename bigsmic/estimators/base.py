@@ -2,7 +2,8 @@
 
 import numbers
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -79,7 +80,8 @@ class Clusterer(ClusterMixin, BaseEstimator):
         Raises
         ------
         InputError, PlanError, RunError, StorageError, ClusterError
-            As of :func:`bigsmic.fit`. Rows in memory are also checked by scikit-learn, whose errors are ValueError.
+            As of :func:`bigsmic.fit`. Rows in memory are also checked by scikit-learn, whose errors are ValueError. The
+            estimator stays as it was, after any error.
 
         Warns
         -----
@@ -90,16 +92,28 @@ class Clusterer(ClusterMixin, BaseEstimator):
 
     def _fit(self, X: Rows, **side_inputs: Any) -> Self:
         """Cluster the rows of X with side inputs."""
-        X = self._rows(X, reset=True)
-        self.seed_ = self._seed()
-        given = {name: value for name, value in side_inputs.items() if value is not None}
-        self.result_ = self._result(X, self.n_clusters, out=self.out, **self._options(), **given)
-        self._one_cluster = self._without_answer(X)
-        self.labels_ = self._answering.labels
-        self.classes_ = np.arange(self._answering.n_clusters or 0)
-        self.n_features_in_ = self.result_.diagnostics["columns"]
-        self._take(self.result_)
+        with self._unchanged_by_errors():
+            X = self._rows(X, reset=True)
+            self.seed_ = self._seed()
+            given = {name: value for name, value in side_inputs.items() if value is not None}
+            self.result_ = self._result(X, self.n_clusters, out=self.out, **self._options(), **given)
+            self._one_cluster = self._without_answer(X)
+            self.labels_ = self._answering.labels
+            self.classes_ = np.arange(self._answering.n_clusters or 0)
+            self.n_features_in_ = self.result_.diagnostics["columns"]
+            self._take(self.result_)
         return self
+
+    @contextmanager
+    def _unchanged_by_errors(self) -> Iterator[None]:
+        """Context manager after whose errors, interruptions among them, the estimator is what it was before."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _seed(self) -> int:
         """Seed of the fit; if any will do, that of the run in ``out``, which is resumed."""

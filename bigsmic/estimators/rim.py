@@ -20,7 +20,7 @@ from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.settings.rim import Settings
 from bigsmic.stages import columns
-from bigsmic.store import in_blocks, open_source
+from bigsmic.store import in_blocks, open_source, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class RIM(Clusterer):
         """Continue learning from a chunk of rows.
 
         The scaling and the categories are those of the first chunk, which should have thousands of rows of every kind.
+        Later ones should have tens at least: each is learned in several steps, and those for single rows lead astray.
         There are `n_clusters` categories from the start, and no strength is searched for: it is `reg`, or 4 over the
         number of rows seen.
 
@@ -149,19 +150,14 @@ class RIM(Clusterer):
             The chunk cannot be used, such as for labels of more categories than there are, or a first chunk of fewer
             rows than clusters. The estimator stays as it was, after any error.
         """
-        before = dict(vars(self))
-        try:
+        with self._unchanged_by_errors():
             self._learn(X, {"labels": labels, "sample_weight": sample_weight})
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
         return self
 
     def _learn(self, X: ArrayLike, given: Mapping[str, ArrayLike | None]) -> None:
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
-        rows = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
+        rows = self._in_memory(X, reset=first)
         side_inputs = checked_side_inputs(
             {name: array for name, array in given.items() if array is not None}, len(rows)
         )
@@ -228,13 +224,21 @@ class RIM(Clusterer):
     def _ask_logits(self, what: str, X: Any, dtype: DTypeLike, width: int | None = None) -> Any:
         classifier = Logits(self.coef_, self.intercept_)
         if not in_blocks(X):
-            return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
+            return getattr(classifier, what)(self._in_memory(X, reset=False))
         if not hasattr(X, "dask"):
             return np.concatenate([getattr(classifier, what)(rows) for rows in self._in_blocks(X)])
         from bigsmic.lazy import Answer, Lazily, rows_of
 
         lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
         return lazily(what, rows_of(self._rows(X, reset=False), lengths=False), Answer(dtype, width))
+
+    def _in_memory(self, X: Any, reset: bool) -> NDArray[Any]:
+        """Rows in memory, refused as by `fit`: scikit-learn takes masked entries, and times, for numbers."""
+        refuse_unreadable(X)
+        rows: NDArray[Any] = validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=2 if reset else 1)
+        if rows.dtype.kind not in "fiub":
+            raise InputError(f"input: dtype {rows.dtype} is not real or integer; convert the array to a numeric dtype")
+        return rows
 
     def _in_blocks(self, X: Any) -> Iterator[NDArray[Any]]:
         """Rows that are not in memory, block by block, after none."""

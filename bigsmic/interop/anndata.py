@@ -20,6 +20,7 @@ from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.stages.precomputed import signatures
 from bigsmic.store import open_group
+from bigsmic.store.admission import words_of
 from bigsmic.store.sources.sparse import canonical_csr
 from bigsmic.types import Integers
 from bigsmic.validation import brief
@@ -245,9 +246,18 @@ def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -
     """Dense representations of this shape, and of this dtype or, if it is floating-point, another such one."""
     for rep in (*adata.obsm.values(), adata.X, *adata.layers.values()):
         if getattr(rep, "shape", None) == shape and not _is_sparse(rep):
-            array = rep if hasattr(rep, "dtype") else np.asarray(rep)  # of a table
+            array = rep if hasattr(rep, "dtype") else _of_table(rep)
             if array.dtype == dtype or array.dtype.kind == dtype.kind == "f":
                 yield array
+
+
+def _of_table(table: Any) -> NDArray[Any]:
+    """The columns of a DataFrame as the fit reads them: truth values beside numbers are float64."""
+    array = np.asarray(table)
+    if array.dtype != object or words_of(table):
+        return array
+    numbers: NDArray[np.float64] = table.to_numpy(np.float64, na_value=np.nan)
+    return numbers
 
 
 def _blocks(rep: Any) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -372,7 +382,8 @@ def _refuse(adata: Any, key: str) -> None:
             f"and none of {', '.join(RESERVED)}"
         )
     if adata.is_view:
-        raise InputError("adata: got a view of another AnnData; pass adata.copy()")
+        own = "to_memory" if adata.isbacked else "copy"  # copy() would need the name of another file then
+        raise InputError(f"adata: got a view of another AnnData; pass adata.{own}()")
     foreign = _foreign(adata, key)
     if foreign:
         raise InputError(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bigsmic.errors import InputError
+from bigsmic.runtime.stderr import stderr_console
 
 STAGES = {
     "simulate": ("simulate",),
@@ -157,9 +158,7 @@ def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
     elif progress is not True:
         raise InputError(f"progress: got {progress!r}; give True, False, or a function of (stage, done, total)")
     else:
-        from rich.console import Console
-
-        console = Console(stderr=True)
+        console = stderr_console()
         shown = bars if console.is_terminal and not console.is_jupyter else lines
         with shown(console, n_rows) as report:
             yield report

@@ -60,11 +60,20 @@ def _number_or_word(text: str) -> float | str:
         return text
 
 
+def _count_or_all(text: str) -> int | None:
+    if text == "all":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"got {text!r}; use a whole number, or all, which is None in Python") from None
+
+
 INTEGER = Kind("int", int, int, int, check_integer)
 POSITIVE = Kind("float", float, float, float, lambda name, value, least: check_positive(name, value))
 FROM_ZERO = Kind("float", float, float, float, lambda name, value, least: check_at_least_zero(name, value))
 NUMBER_OR_WORD = Kind("float or str", float | str, str, _number_or_word)
-COUNT_OR_ALL = Kind("int or None", int | None, str, lambda text: None if text == "all" else int(text), check_integer)
+COUNT_OR_ALL = Kind("int or None", int | None, str, _count_or_all, check_integer)
 INTEGERS = Kind("int or sequence of int", int | Sequence[int], list[str], _integers)
 NUMBERS = Kind("float or sequence of float", float | Sequence[float], str, _numbers)
 SETS_OF_NUMBERS = Kind(

@@ -151,6 +151,14 @@ def test_a_wrong_command_line_is_exit_code_2(asked, typed):
     assert (result.exit_code, asked) == (2, [])
 
 
+@pytest.mark.parametrize("option", ["--n-components", "--lsmi-rows", "--mlmi-rows"])
+def test_none_is_refused_where_the_word_is_all(asked, option):
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", option, "none")
+    assert result.exit_code == 2
+    assert "use a whole number, or all" in " ".join(result.stderr.replace("│", " ").split())
+    assert not asked
+
+
 @pytest.mark.parametrize("typed", ["auto", "5:10", "3.5"])
 def test_a_number_of_clusters_that_is_none_is_refused_with_what_does_the_same(asked, typed):
     result = bigsmic_cli("fit", "X.zarr", "--out", "run", "-c", typed)
@@ -518,6 +526,46 @@ def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
+
+
+def test_interruption_before_a_command_has_begun():
+    code = "import signal, typer.main; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "; typer.main.get_command = lambda app: signal.raise_signal(signal.SIGINT)"
+    code += "; from bigsmic.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "show", "run"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
+
+
+def _broken_pipe():
+    read, write = os.pipe()
+    os.close(read)
+    return write
+
+
+def _full_disk():
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
+@pytest.mark.parametrize("opened", [_broken_pipe, _full_disk])
+def test_a_fit_goes_on_if_its_log_cannot_be_written(fitted, tmp_path, opened):
+    stderr, run = opened(), tmp_path / "run.zarr"
+    command = [sys.executable, "-m", "bigsmic", "fit", fitted[0], "-c", "3", "--t", "40", "--out", str(run)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False)
+    missing = [sys.executable, "-m", "bigsmic", "show", str(tmp_path / "none.zarr")]
+    failed = subprocess.run(missing, stdout=subprocess.PIPE, stderr=stderr, check=False)
+    os.close(stderr)
+    assert (done.returncode, done.stdout.splitlines()[0][:10]) == (0, "Result of ")
+    assert failed.returncode == 5
+
+
+def test_names_have_letters_that_the_encoding_of_stdout_lacks(blobs, tmp_path):
+    archive, run = write_rows(tmp_path / "X.zarr", blobs[0]), tmp_path / "größer ✓.zarr"
+    command = [sys.executable, "-m", "bigsmic", "fit", archive, "-c", "3", *FAST, "--out", str(run)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "größer \\u2713.zarr".encode("latin-1") in done.stdout
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")

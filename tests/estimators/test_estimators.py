@@ -191,6 +191,31 @@ def test_a_fit_that_failed_is_none(rows):
         model.predict(rows[0])
 
 
+@pytest.mark.parametrize("kind", [bigsmic.SMIC, bigsmic.RIM])
+def test_a_fit_that_is_refused_or_interrupted_leaves_the_one_before(kind, named, monkeypatch):
+    model = quick(kind).fit(named)
+    before = dict(vars(model))
+    with pytest.raises(InputError, match="overflows float64"):
+        model.fit(np.tile([[1e300], [-1e300]], (3, 3)))
+    assert vars(model) == before
+
+    def interrupted(model, result):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(named.to_numpy()[:, :3])
+    assert vars(model) == before
+
+
+def test_a_stream_knows_its_columns_after_a_fit_that_failed(named):
+    model = quick(bigsmic.RIM).partial_fit(named)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        model.fit(named.to_numpy()[:1])
+    with pytest.raises(ValueError, match=OTHER_ORDER):
+        model.predict(named[NAMES[::-1]])
+
+
 def test_a_stream_refuses_frames_in_another_order(named):
     model, turned = quick(bigsmic.RIM).partial_fit(named), named[NAMES[::-1]]
     for frame in (turned, dd.from_pandas(turned, npartitions=2)):

@@ -140,6 +140,28 @@ REFUSED_CHUNKS = {
 }
 
 
+UNREADABLE = {
+    "masked entries": (lambda X: np.ma.array(X, mask=X > 0), "the array has masked entries"),
+    "times": (lambda X: X.astype("M8[s]"), r"dtype datetime64\[s\] is not real"),
+    "nothing in places": (lambda X: [[None, *row[1:]] for row in X], "NaN|dtype object is not real"),
+    "words": (lambda X: pd.DataFrame(X).assign(kind="up"), r"columns \['kind'\] are not numbers"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_stream_refuses_what_a_fit_refuses(name, blobs):
+    given, message = UNREADABLE[name][0](blobs[0][:300]), UNREADABLE[name][1]
+    with pytest.raises(ValueError, match=message):
+        RIM(3, **FAST).fit(given)
+    begun = RIM(3, **FAST).partial_fit(blobs[0][:300])
+    for ask in (RIM(3, **FAST).partial_fit, begun.partial_fit, begun.predict, begun.predict_proba):
+        with pytest.raises(ValueError, match=message):
+            ask(given)
+    if name == "masked entries":
+        with pytest.raises(InputError, match=message):
+            RIM(3, **FAST).fit(blobs[0][:300]).decision_function(given)
+
+
 @pytest.mark.parametrize("begun", ["not at all", "by fit", "by partial_fit"])
 @pytest.mark.parametrize("name", REFUSED_CHUNKS)
 def test_a_chunk_that_is_refused_changes_nothing(name, begun, blobs):

@@ -256,6 +256,15 @@ def test_backed_sparse_counts_are_refused(stores):
     backed.file.close()
 
 
+def test_a_view_of_a_backed_anndata_is_refused_with_what_reads_it(cells, tmp_path):
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    with pytest.raises(InputError, match=r"a view of another AnnData; pass adata\.to_memory\(\)"):
+        cluster(backed[:100], 3)
+    assert cluster(backed[:100].to_memory(), 3, **BRIEF).n_clusters == 3
+    backed.file.close()
+
+
 def test_cells_that_are_empty_a_view_or_none(cells, rows):
     with pytest.raises(InputError, match="use_rep: 'X' is nothing"):
         cluster(anndata.AnnData(obs=cells.obs), 3, use_rep="X")
@@ -331,6 +340,15 @@ def test_cells_in_another_order_are_refused(cells, tmp_path):
     annotate(moved, result, "again")
     annotate(cells, pickle.loads(pickle.dumps(bigsmic.fit(cells.obsm["X_pca"], 3, **BRIEF))), "again")
     assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])
+
+
+def test_cells_of_a_table_with_truth_values_in_another_order_are_refused(cells):
+    cells.obsm["mixed"] = pd.DataFrame(cells.obsm["X_pca"], index=cells.obs_names).assign(late=np.arange(300) % 2 > 0)
+    result = cluster(cells, 3, use_rep="mixed", **BRIEF)
+    annotate(cells, result)
+    moved = cells[np.r_[0:100, 101, 100, 102:300]].copy()
+    with pytest.raises(InputError, match="cell 101 has the row of cell 100 of the fit, so the cells are in another"):
+        annotate(moved, result, "again")
 
 
 @pytest.mark.parametrize("graph", ["distances", "connectivities"])

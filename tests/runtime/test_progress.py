@@ -148,6 +148,21 @@ def test_a_prediction_says_where_it_is(blobs, tmp_path):
     assert seen == [("predict", 0, 1), ("predict", 1, 1)]
 
 
+class Full(io.StringIO):
+    def write(self, text):
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_progress_that_cannot_be_written_is_left_out(monkeypatch, is_closed):
+    stream = io.StringIO() if is_closed else Full()
+    if is_closed:
+        stream.close()
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress.reported(True) as report:
+        report("scan", 0, 2)
+
+
 def test_what_is_no_switch_and_no_function_is_refused(blobs):
     with pytest.raises(InputError, match="progress: got 'yes'; give True, False, or a function"):
         bigsmic.fit(blobs[0], 4, progress="yes", **BRIEF)

@@ -86,6 +86,21 @@ def test_integers_may_have_fractions_further_down(tmp_path):
     assert np.array_equal(open_source(table).read(1999, 2001), [[1, 2], [1.5, np.nan]], equal_nan=True)
 
 
+@pytest.mark.parametrize("row", [30, 1500])  # dask infers dtypes from ten rows, and a thousand are looked at
+@pytest.mark.parametrize(("entry", "message"), [("", "NaN"), ("unknown", "not numbers|cannot be cast to bool")])
+def test_truth_values_that_are_missing_or_words_further_down_are_not_taken_for_true(tmp_path, row, entry, message):
+    entries = [entry if i == row else str(i % 3 > 0) for i in range(2000)]
+    table = written(tmp_path / "a.csv", "load,on\n" + "".join(f"{i},{on}\n" for i, on in enumerate(entries)))
+    with pytest.raises(InputError, match=message):
+        bigsmic.fit(table, 2, **FAST)
+
+
+def test_truth_values_are_numbers(tmp_path):
+    entries = ["TRUE" if i % 3 else "FALSE" for i in range(2000)]
+    table = written(tmp_path / "a.csv", "load,on\n" + "".join(f"{i},{on}\n" for i, on in enumerate(entries)))
+    assert np.array_equal(open_source(table).read(0, 2000)[:, 1], np.arange(2000) % 3 > 0)
+
+
 @pytest.mark.parametrize("names", ["0,1", "400.5,401,402.5,403", "a,1"])
 def test_names_may_be_numbers_that_ascend(tmp_path, names):
     row = ",".join(["7"] * len(names.split(",")))
@@ -96,6 +111,49 @@ def test_names_may_be_numbers_that_ascend(tmp_path, names):
 def test_a_table_whose_names_are_numbers_is_read_by_them(tmp_path):
     table = written(tmp_path / "a.csv", "0.5,0.1\n3,2\n")
     assert np.array_equal(open_source(table, "0.5,0.1").read(0, 1), [[3, 2]])
+
+
+@pytest.mark.parametrize("names", [range(3), pd.MultiIndex.from_product([["load"], [1, 2, 3]])])
+def test_names_that_are_no_texts_are_refused_with_a_command_that_mends_them(tmp_path, names):
+    pd.DataFrame(ROWS, columns=names).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match="which is no text; write the table again") as caught:
+        open_source(tmp_path / "rows.parquet")
+    run_suggested(str(caught.value))
+    source = open_source(tmp_path / "rows-named.parquet")
+    assert list(source.column_names) == [str(name) for name in names]
+    assert np.array_equal(source.read(0, 3000), ROWS)
+
+
+def test_names_with_spaces_around_them_are_found_without(tmp_path):
+    table = written(tmp_path / "a.csv", "load, heat, load,kind \n1, 2, 3,up\n4, 5, 6,down\n")
+    assert np.array_equal(open_source(table, "heat,load").read(0, 2), [[2, 1], [5, 4]])
+    assert np.array_equal(open_source(table, " load, heat").read(0, 2), [[3, 2], [6, 5]])
+    with pytest.raises(InputError, match=r"leave them out with component='load, heat, load'") as caught:
+        open_source(table)
+    offered = str(caught.value).partition("component='")[2].partition("'")[0]
+    assert np.array_equal(open_source(table, offered).read(0, 2), [[1, 2, 3], [4, 5, 6]])
+
+
+def test_a_table_of_words_alone_is_not_told_to_leave_them_out(tmp_path):
+    with pytest.raises(InputError, match="are not numbers; code them as numbers"):
+        open_source(written(tmp_path / "a.csv", "kind,place\nup,here\ndown,there\n"))
+
+
+def test_a_folder_of_text_is_refused_with_a_call_that_reads_it(tmp_path, tables):
+    folder = tmp_path / "parts.csv"
+    folder.mkdir()
+    (tables / "rows.csv").rename(folder / "part-0.csv")
+    with pytest.raises(InputError, match=r"is a folder.*read_csv\('.*parts\.csv/\*\.csv'\)"):
+        open_source(folder)
+
+
+def test_text_that_cannot_be_opened_is_a_storage_error(tmp_path, tables, monkeypatch):
+    def refused(path, *args, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(table_files, "open", refused, raising=False)
+    with pytest.raises(StorageError, match=r"rows\.csv' could not be read \(\[Errno 13\] Permission denied"):
+        open_source(tables / "rows.csv")
 
 
 @pytest.mark.parametrize("name", ["gone.csv", "gone.zarr"])

@@ -50,7 +50,8 @@ class TableSource(DaskSource):
 
     def __init__(self, path: str, component: str | None = None) -> None:
         self._path = path
-        self._unended_bytes = _unended_bytes(path)
+        self._unended_bytes = None
+        self._unended_bytes = self._parsed(lambda: _unended_bytes(path))
         frame = self._parsed(lambda: _frame(path, component))
         self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame)))
         self.name = path
@@ -115,6 +116,7 @@ def _frame(path: str, component: str | None) -> Any:
 
     if _suffix(path) == PARQUET:
         frame = dask.dataframe.read_parquet(path)
+        _refuse_other_names(list(frame.columns), path)
     else:
         _refuse_other_separators(path)
         if component is None:
@@ -126,17 +128,36 @@ def _frame(path: str, component: str | None) -> Any:
     if words:
         numbers = [name for name in map(str, frame.columns) if name not in words]
         others = " and the names of the others" if len(numbers) > admission.NAMED else repr(",".join(numbers))
+        remedy = f"leave them out with component={others}, or code them" if numbers else "code them"
         raise InputError(
-            f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; leave them out with "
-            f"component={others}, or code them as numbers"
+            f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; {remedy} as numbers"
         )
     return frame
+
+
+def _refuse_other_names(columns: list[Any], path: str) -> None:
+    """Refuse names that are no texts: pandas restores them as it wrote them to Parquet, and dask then finds none."""
+    other = next((name for name in columns if not isinstance(name, str)), None)
+    if other is not None:
+        copy = f"{os.path.splitext(path)[0]}-named.parquet"
+        raise InputError(
+            f"input: {shown(path)!r} has a column named {other!r}, which is no text; write the table again with names "
+            f'that are: python -c "import pandas; table = pandas.read_parquet({path!r}); table.set_axis([str(name) for '
+            f'name in table.columns], axis=1).to_parquet({copy!r})"'
+        )
 
 
 def _unended_bytes(path: str) -> int | None:
     """Bytes of a file of text whose last line has no end, as if it were being written; None for other files."""
     if _suffix(path) == PARQUET:
         return None
+    if os.path.isdir(path):
+        parts = os.path.join(path, "*" + _suffix(path))
+        sep = "" if _separator(path) == "," else f", sep={_separator(path)!r}"
+        raise InputError(
+            f"input: {shown(path)!r} is a folder; give one of its files, or, in Python, pass those of a table, which "
+            f"have the same columns, as dask.dataframe.read_csv({parts!r}{sep})"
+        )
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
@@ -187,8 +208,12 @@ def _refuse_rows_as_header(path: str) -> None:
         )
 
 
-def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
-    """Columns that begin with integers are read as floats: further down they can have fractions or missing values."""
+def _text_dtypes(path: str) -> dict[str, Any]:
+    """Dtypes of columns that can have other entries further down than those that dask infers dtypes from.
+
+    Integers are read as floats: there can be fractions or missing values. Truth values are read as such that may be
+    missing: dask would make every other entry True, whatever it is.
+    """
     import pandas as pd
 
     first = pd.read_csv(path, sep=_separator(path), nrows=LOOKED_AT)
@@ -199,12 +224,17 @@ def _text_dtypes(path: str) -> dict[str, type[np.float64]]:
             f"input: rows of {shown(path)!r} have more entries than its first line has names ({len(first.columns)}), "
             "and those in excess would be left out; write a name above every column"
         )
-    return {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
+    numbers = {name: np.float64 for name, dtype in first.dtypes.items() if dtype.kind in "iuf"}
+    others = first.drop(columns=[*numbers])
+    flags = [name for name in others if all(isinstance(value, bool) for value in others[name].dropna())]
+    return numbers | {name: "boolean" if name in flags else object for name in others}
 
 
 def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:
-    """Columns to read."""
-    chosen = columns if component is None else [name.strip() for name in component.split(",")]
+    """Columns to read; a header may have spaces around names, which need not be given."""
+    bare = {name.strip(): name for name in reversed(columns)} | {name: name for name in columns}
+    given = [] if component is None else [(name, name.strip()) for name in component.split(",")]
+    chosen = columns if component is None else [bare.get(name, bare.get(short, short)) for name, short in given]
     unknown = [name for name in chosen if name not in columns]
     if unknown:
         raise InputError(
