@@ -310,6 +310,14 @@ def test_means_and_spreads_are_those_of_the_rows(toy):
         np.testing.assert_allclose(result.spreads[k], rows.std(axis=0), rtol=1e-4)
 
 
+def test_spreads_of_clusters_that_are_narrow_for_their_distance():
+    rng = np.random.default_rng(0)
+    X = 1e-3 * rng.standard_normal((3000, 2)) + rng.choice([-1, 1], (3000, 1))
+    result = fit(X, 2)
+    for k in range(2):
+        np.testing.assert_allclose(result.spreads[k], X[result.labels == k].std(axis=0), rtol=1e-3)
+
+
 def test_the_least_certain_rows_are_between_clusters(toy):
     result = fit(toy[0], 3)
     posterior = np.asarray(result.posterior)
