@@ -1,7 +1,9 @@
 """Separation of clusters: a score of any labeling, for rows in memory or on disk."""
 
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
+from operator import add
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,14 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
-from bigsmic.numerics.objectives.mspc.questions import second_moments
-from bigsmic.numerics.objectives.mspc.separation import Two
+from bigsmic.numerics.objectives.mspc.separation import COLUMNS, Two, separate
+from bigsmic.numerics.products import self_product
 from bigsmic.runtime import block_sizes
 from bigsmic.store import Source, open_source
-from bigsmic.types import Integers, Rows, StorageOptions
+from bigsmic.types import Floats, Integers, Rows, StorageOptions
 from bigsmic.validation import check_at_least_zero, to_array
 
 TILE_ENTRIES = 1 << 18
+_ROUNDING = 1e-28  # variance of equal values by the rounding of their mean, relative to its square
 
 
 def msp_score(
@@ -87,32 +90,68 @@ def msp_score(
         raise InputError(f"labels: got {len(classes)} cluster; a separation needs at least 2")
     bounds = block_sizes.DEFAULT.source_bounds(n, d)
     center = source.read(0, int(bounds[1])).mean(axis=0, dtype=np.float64)
-    task = partial(_block_sums, source, bounds, center, (labels, len(classes)))
+    task = partial(_block_moments, source, bounds, center, (labels, len(classes)))
     with ThreadEngine(n_threads) as engine:
-        sums = engine.reduce(task, range(len(bounds) - 1))
-    return min(_separation(sums, classes, pair, reg) for pair in combinations(range(len(classes)), 2))
+        moments = engine.reduce(task, range(len(bounds) - 1))
+    return min(_separation(moments, classes, pair, reg) for pair in combinations(range(len(classes)), 2))
 
 
-def _separation(sums: NDArray[np.float64], classes: NDArray[np.generic], pair: tuple[int, int], reg: float) -> float:
+class _Moments(NamedTuple):
+    """Number, mean and scatter of the rows of each cluster; the sum of two is that of all rows [1]_.
+
+    Each scatter is about the mean of its own rows: about one center for all clusters, that of a narrow cluster far from
+    it would be the difference of two large sums.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (c,)
+    means : ndarray of float64, shape (c, d)
+    scatters : ndarray of float64, shape (c, d, d)
+
+    References
+    ----------
+    .. [1] Chan, Golub, LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983.
+    """
+
+    counts: np.ndarray
+    means: np.ndarray
+    scatters: np.ndarray
+
+    def __add__(self, other: "_Moments") -> "_Moments":  # type: ignore[override]
+        """Moments of the rows of both."""
+        counts = self.counts + other.counts
+        share, apart = other.counts / np.maximum(counts, 1), other.means - self.means
+        between = (self.counts * share)[:, None, None] * apart[:, :, None] * apart[:, None, :]
+        return _Moments(counts, self.means + share[:, None] * apart, self.scatters + other.scatters + between)
+
+
+def _separation(moments: _Moments, classes: NDArray[np.generic], pair: tuple[int, int], reg: float) -> float:
     """Minimum separation probability of two clusters."""
-    two = Two.of(sums[list(pair)])
-    if not two.varies.any():
-        first, second = classes[list(pair)].tolist()
+    counts, means, scatters = (of_all[list(pair)] for of_all in moments)
+    both = _Moments(counts[:1], means[:1], scatters[:1]) + _Moments(counts[1:], means[1:], scatters[1:])
+    total = both.scatters[0] / both.counts[0]
+    varies = COLUMNS.varies(np.diag(total), means[0] - both.means[0])
+    if not varies.any():
+        one, other = classes[list(pair)].tolist()
         raise InputError(
-            f"msp_score: all rows of clusters {first!r} and {second!r} are equal, and no hyperplane separates them; "
+            f"msp_score: all rows of clusters {one!r} and {other!r} are equal, and no hyperplane separates them; "
             "give one label to equal rows"
         )
-    return float(two.separation(reg).msp)
+    kept = np.ix_(varies, varies)
+    covariances = np.array([scatter[kept] / count for scatter, count in zip(scatters, counts, strict=True)])
+    two = Two(counts, means[:, varies], covariances, total[kept], varies, COLUMNS)
+    first, second = two.regularised(reg)
+    return float(separate(two.difference, first, second, _ROUNDING * np.square(two.means).max(axis=0)).msp)
 
 
-def _block_sums(
+def _block_moments(
     source: Source,
     bounds: Integers,
     center: NDArray[np.float64],
     labeling: tuple[NDArray[np.intp], int],
     s: int,
-) -> NDArray[np.float64]:
-    """Second moments of each cluster's rows in one block, shape (c, d + 1, d + 1)."""
+) -> _Moments:
+    """Moments of each cluster's rows in one block, minus the center."""
     lo, hi = (int(b) for b in bounds[s : s + 2])
     X, (labels, n_classes) = source.read(lo, hi), labeling
     count, row, column = first_nonfinite(X)
@@ -121,11 +160,19 @@ def _block_sums(
             f"msp_score: {source.name} contains NaN or infinity: first at row {lo + row}, column {column}; "
             "drop or impute these rows"
         )
-    sums = np.zeros((n_classes, X.shape[1] + 1, X.shape[1] + 1))
     step = max(256, TILE_ENTRIES // X.shape[1])
-    for at in range(0, len(X), step):
-        panel = X[at : at + step] - center
-        classes = labels[lo + at : lo + at + len(panel)]
-        for y in np.unique(classes):
-            sums[y] += second_moments(panel[classes == y])
-    return sums
+    parts = (
+        (X[at : at + step] - center, labels[lo + at : lo + min(at + step, len(X))]) for at in range(0, len(X), step)
+    )
+    return reduce(add, (_tile_moments(panel, of_panel, n_classes) for panel, of_panel in parts))
+
+
+def _tile_moments(X: Floats, labels: Integers, n_classes: int) -> _Moments:
+    d = X.shape[1]
+    counts = np.bincount(labels, minlength=n_classes).astype(np.float64)
+    means, scatters = np.zeros((n_classes, d)), np.zeros((n_classes, d, d))
+    for y in np.flatnonzero(counts):
+        rows = X[labels == y]
+        means[y] = rows.mean(axis=0)
+        scatters[y] = self_product(rows - means[y])
+    return _Moments(counts, means, scatters)

@@ -31,7 +31,7 @@ from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
 from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
-from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
+from bigsmic.numerics.objectives.rim.start import class_means, first_centers, supervised_start
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.stages.scan import CHOSEN
 from bigsmic.types import Floats, Integers
@@ -124,8 +124,7 @@ class Stream:
         k = min(settings.n_clusters or settings.first_categories(len(scaled)), len(scaled))
         known = None
         if labels is not None and labels.max(initial=-1) >= 0:
-            sums = class_sums(scaled, labels, int(labels.max()) + 1)
-            known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
+            known = class_means(class_sums(scaled, labels, int(labels.max()) + 1))
         centers, found = first_centers(scaled, k, settings.seed, known)
         self._refuse_fewer_groups(len(centers), "groups of rows that differ")
         self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(scaled))))

@@ -39,6 +39,10 @@ __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "sights", "sum
 START_ROWS = 20_000  # of the sample for k-means and the bandwidth
 ROUNDS = 30  # products; more are seldom needed
 PANEL = 2048  # new rows that are compared with the fitted ones at a time
+LEAST_NEIGHBORS = 0.01
+"""Least sum of a row's kernel values with the others of its cluster, on average. Below it, starts differ by rounding,
+and the best had an adjusted Rand index of 0 on far clusters of 60 columns, or the labels of k-means, by chance."""
+_MORE_THAN_A_ROW = 1.5  # mass of a cluster
 
 
 def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
@@ -178,6 +182,7 @@ def _find(job: Job, layout: Any) -> None:
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
+        _warn_of_no_neighbors(job)
         return
     ascent = AscentSettings(settings.direction, settings.max_iter, settings.tol)
     shape, centers = (settings.n_starts, settings.n_clusters), run.read("bandwidth", 0, "centers")
@@ -196,6 +201,29 @@ def _warn(job: Job, settings: Any) -> None:
     empty = np.flatnonzero(totals[0] < 1)
     if len(empty):
         warn(f"mwca: clusters {empty.tolist()} are left without a whole row; ask for fewer, or a smaller sigma")
+    _warn_of_no_neighbors(job)
+
+
+def _warn_of_no_neighbors(job: Job) -> None:
+    """Warn of a kernel that is all but the identity, for which all labelings have the same association.
+
+    ``z' G z / N`` of hard memberships is 1 for the rows themselves, plus a row's kernel values with the others of its
+    cluster, on average. So is the eigenvalue, with rows weighted by the squares of the eigenvector.
+    """
+    settings, totals = job.context.settings, job.run.read(stages.OPTIMUM, 0, "totals")
+    if settings.kernel == "local_scaling":
+        return  # whose width is that of the neighbours
+    if settings.solver == "spectral":
+        mass, associations = np.ones(1), totals[1:]
+    else:
+        mass, associations = totals[:, totals[0] > _MORE_THAN_A_ROW]
+    if len(mass) and (reach := float(np.average(associations, weights=mass)) - 1) < LEAST_NEIGHBORS:
+        warn(
+            f"sigma: at {job.run.info('bandwidth', 0)['sigma']:.3g}, rows have next to no neighbours, so that labels "
+            f"are arbitrary: kernel values with the other rows of a cluster sum to {max(reach, 0.0):.2g} on average, "
+            f"of at least {LEAST_NEIGHBORS:g} that labels need; give a larger sigma, of the order of the distances "
+            "between neighbouring scaled rows"
+        )
 
 
 # -- result

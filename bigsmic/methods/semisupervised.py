@@ -312,7 +312,12 @@ def _numbers_of_cuts(settings: Any) -> range:
 
 
 def _cut_settings(settings: Any, n_clusters: int) -> Any:
-    """Settings of a cut: those of labels with a number that was found, or of the curve, for another number."""
+    """Settings of a cut: those of labels with a number that was found, or of the curve, for another number.
+
+    A fit that was given its number can be cut at this one alone, and its labels are then those of the cut.
+    """
+    if not (settings.undecided or settings.open):
+        return settings
     found = settings.curved() if settings.undecided else settings.decided(n_clusters)
     return replace(found, n_clusters=n_clusters, undecided=False, open_from=0, open_to=0, eta=(0.0,))
 
@@ -379,7 +384,7 @@ class Result(LabelingsResult):
         ----------
         n_clusters : int
             2 up to the largest number of the range, or 30 with None; where the fit has found a number, below the number
-            of eigenvectors.
+            of eigenvectors. Where it was given one, that number, which gives the labels of the fit.
 
         Returns
         -------

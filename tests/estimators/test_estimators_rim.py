@@ -162,6 +162,16 @@ def test_a_stream_refuses_what_a_fit_refuses(name, blobs):
             RIM(3, **FAST).fit(blobs[0][:300]).decision_function(given)
 
 
+def test_a_number_that_labels_of_the_first_chunk_skip_is_that_of_another_cluster():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 150)
+    X = rng.standard_normal((150, 2)) + np.array([[0, 0], [8, 8], [-8, 8]])[y]
+    known = np.where((y == 2) & (np.arange(150) < 20), 2, -1)
+    estimator = RIM(3).partial_fit(X, labels=known).partial_fit(X)
+    assert adjusted_rand_score(y, estimator.labels_) > 0.95
+    assert (estimator.labels_[known == 2] == 2).all()
+
+
 @pytest.mark.parametrize("begun", ["not at all", "by fit", "by partial_fit"])
 @pytest.mark.parametrize("name", REFUSED_CHUNKS)
 def test_a_chunk_that_is_refused_changes_nothing(name, begun, blobs):

@@ -310,6 +310,23 @@ def test_of_many_clusters_the_pair_that_is_separated_least_counts(blobs):
     assert msp_score(X, np.array(list("abcd"))[y]) == msp_score(X, y)
 
 
+@pytest.mark.parametrize("far", [1e6, 1e8])
+@pytest.mark.parametrize("spread", [1, 1e5])
+def test_the_score_of_clusters_that_are_far_from_a_third(far, spread, many_blocks):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 600)
+    near = rng.normal(size=(600, 2)) * [1, 0.1] + np.array([[0, 0], [0, 0], [0.3, 0.5]])[y]
+    X = np.where(y[:, None] == 0, spread * near, near + far)
+    wanted = dense_msp(near[y == 1], near[y == 2])
+    assert msp_score(X, y) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_values_whose_mean_is_rounded_do_not_vary():
+    for values in ([0.1, 0.7], [0.3, 0.3 + 1e-9]):
+        with pytest.raises(SingularCovarianceError, match="has rank 0 of 1"):
+            msp_score(np.repeat(values, 7)[:, None], np.repeat([0, 1], 7))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_score_does_not_change_under_an_invertible_map(blobs, seed):
     X, y = blobs

@@ -210,6 +210,24 @@ def test_one_cluster(blobs):
     assert_array_equal(result.predict(blobs[0][:3]), [0, 0, 0])
 
 
+@pytest.mark.parametrize("options", [{}, {"kernel": "graph"}, {"solver": "spectral"}])
+def test_a_kernel_without_neighbours_is_said(options):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = rng.standard_normal((200, 80)) + 5 * y[:, None]
+    with pytest.warns(BigsmicWarning, match=r"sigma: at 0\.\d+, rows have next to no neighbours, .* give a larger"):
+        bigsmic.fit(X, 2, method="mwca", **options)
+    found = bigsmic.fit(X, 2, method="mwca", sigma=3, **options)  # no warning
+    assert adjusted_rand_score(y, found.labels) > 0.9
+
+
+def test_clusters_of_single_rows_need_no_neighbours():
+    X = np.array([[0.0], [0.1], [5], [10], [20]])
+    labels = bigsmic.fit(X, 4, method="mwca", sigma=0.2).labels  # no warning
+    assert labels[0] == labels[1]
+    assert len(np.unique(labels)) == 4
+
+
 def test_an_ascent_that_is_not_done_is_said():
     X, _ = ring()
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):

@@ -310,6 +310,41 @@ def test_means_and_spreads_are_those_of_the_rows(toy):
         np.testing.assert_allclose(result.spreads[k], rows.std(axis=0), rtol=1e-4)
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
+@pytest.mark.parametrize("classes", [[2], [1, 2], [0, 2]])
+@pytest.mark.parametrize("c", [3, None])
+def test_a_number_that_known_labels_skip_is_that_of_another_cluster(solver, classes, c):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 150)
+    X = rng.standard_normal((150, 2)) + np.array([[0, 0], [8, 8], [-8, 8]])[y]
+    labels = np.full(150, -1)
+    for k in classes:
+        labels[np.flatnonzero(y == k)[:3]] = k
+    result = fit(X, c, labels=labels, solver=solver)
+    assert adjusted_rand_score(y, result.labels) > 0.95
+    for k in classes:
+        assert (result.labels[labels == k] == k).all()
+
+
+def test_a_number_that_known_labels_skip_needs_a_cluster_for_it():
+    X = np.repeat([[0.0, 0], [1, 1], [5, 0]], 20, axis=0)
+    labels = np.full(60, -1)
+    labels[:3] = 4
+    labels[40:43] = 1
+    result = fit(X, None, labels=labels, reg=0.01)
+    assert set(result.labels[:20]) == {4}
+    assert set(result.labels[40:]) == {1}
+    assert result.n_clusters == 5
+
+
+def test_spreads_of_clusters_that_are_narrow_for_their_distance():
+    rng = np.random.default_rng(0)
+    X = 1e-3 * rng.standard_normal((3000, 2)) + rng.choice([-1, 1], (3000, 1))
+    result = fit(X, 2)
+    for k in range(2):
+        np.testing.assert_allclose(result.spreads[k], X[result.labels == k].std(axis=0), rtol=1e-3)
+
+
 def test_the_least_certain_rows_are_between_clusters(toy):
     result = fit(toy[0], 3)
     posterior = np.asarray(result.posterior)

@@ -374,6 +374,21 @@ def test_a_curve_over_numbers_of_clusters(blobs):
         _ = plain.curve
 
 
+@pytest.mark.parametrize("c", [2, 3])
+@pytest.mark.parametrize("selection", ["consensus", "links"])
+def test_a_cut_at_the_number_that_was_given_has_the_labels_of_the_fit(c, selection):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, c, 120)
+    X = rng.standard_normal((120, 3)) + [1.5, 0, 0] * y[:, None]
+    pairs = rng.permutation(120).reshape(60, 2)
+    same = y[pairs[:, 0]] == y[pairs[:, 1]]
+    result = bigsmic.fit(X, c, method="3smic", must_links=pairs[same], cannot_links=pairs[~same], selection=selection)
+    cut = result.cut(c)
+    np.testing.assert_array_equal(cut.labels, result.labels)
+    np.testing.assert_array_equal(cut.posterior, result.posterior)
+    assert cut.n_violated == result.n_violated
+
+
 def test_a_cut_settles_as_a_fit_does(blobs):
     X, y = blobs
     options = links_of(y, 1000) | {"assignment": "rotation", "t": (3, 5)}

@@ -57,3 +57,14 @@ def test_groups_without_variance_are_told_apart_by_their_means():
     )
     np.testing.assert_allclose(w, [0.6, 0.8])
     np.testing.assert_allclose([at_y, at_z], [0, 5])
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-20, 2.0**40])
+def test_the_unit_of_the_rows_changes_nothing(unit):
+    (scatter_y, mean_y), (scatter_z, mean_z) = group(1), group(2)
+    prior = np.diag(np.linspace(0.5, 1.5, 6)), 30.0
+    wanted, at_y, at_z = fisher_direction((scatter_y, mean_y), (scatter_z, mean_z), 80.0, prior, 0.05)
+    y, z = ((unit**2 * scatter, unit * mean) for scatter, mean in ((scatter_y, mean_y), (scatter_z, mean_z)))
+    found = fisher_direction(y, z, 80.0, prior, 0.05)
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-9)
+    np.testing.assert_allclose(found[1:], [unit * at_y, unit * at_z], rtol=1e-9)

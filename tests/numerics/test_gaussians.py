@@ -118,3 +118,17 @@ def test_copies_of_one_row_make_a_gaussian():
     P = np.zeros((50, 2), np.float32)
     found = fitted(P, np.zeros(50, int), 1)
     assert np.isfinite(gaussians.log_densities(P, found)).all()
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-20, 2.0**40])
+def test_the_unit_of_the_rows_changes_nothing(unit):
+    P, labels = two_clusters()
+    found, other = (gaussians.log_densities(x * P, fitted(x * P, labels)) for x in (np.float32(1), np.float32(unit)))
+    np.testing.assert_allclose(other, found - 3 * np.log(unit), rtol=1e-9)
+
+
+def test_a_cluster_of_equal_rows_has_a_gaussian():
+    P, labels = two_clusters()
+    P[labels == 1] = 4.0
+    densities = gaussians.log_densities(P, fitted(P, labels))
+    np.testing.assert_array_equal(densities[labels == 1].argmax(axis=1), 1)

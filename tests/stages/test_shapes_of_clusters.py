@@ -172,3 +172,13 @@ def test_rows_that_come_later_are_labelled_as_they_are_predicted(spikes, tmp_pat
     np.testing.assert_array_equal(
         bigsmic.Result.open(tmp_path / "run").archive_labels()[2500:], result.predict(X[2500:])
     )
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**-20])
+def test_rows_in_a_small_unit_have_the_labels_of_others(unit):
+    rng = np.random.default_rng(3)
+    centers = np.array([[0, 0, 0], [2.5, 0, 0], [0, 3, 0]])
+    X = rng.standard_normal((300, 3)) + centers[rng.integers(0, 3, 300)]
+    wanted, found = (bigsmic.fit(x * X, 3, scale=None) for x in (1, unit))
+    np.testing.assert_array_equal(found.labels, wanted.labels)
+    np.testing.assert_array_equal(found.predict(unit * X), wanted.labels)

@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic.numerics.compiled import compiled
 from bigsmic.types import Floats
 
-_NOTHING = 1e-12
+_NOTHING = 1e-12  # share of the squared distance of the means, for groups without variance
 
 
 @compiled
@@ -45,10 +45,11 @@ def fisher_direction(
         variance += y[0][k, k] + z[0][k, k]
         w[k] = z[1][k] - y[1][k]
     variance /= r * n_rows
+    nothing = _NOTHING * (variance + _inner(w, w))
     for i in range(r):
         for j in range(r):
             S[i, j] = (y[0][i, j] + z[0][i, j] + weight * variance * within[i, j]) / (n_rows + weight)
-        S[i, i] += ridge * variance + _NOTHING
+        S[i, i] += ridge * variance + nothing
     _solve(S, w)
     length = math.sqrt(_inner(w, w))
     if not 0.0 < length < np.inf:

@@ -29,7 +29,7 @@ CONFUSED = 0.05
 """Largest share of a cluster's inner rows that Gaussians may assign to another one and still be used."""
 FEWEST_ROWS = 2
 """Least rows per component for the covariance of a cluster to be estimated."""
-_NOTHING = 1e-12
+_NOTHING = 1e-12  # share of the variance of all rows, for clusters that have none
 
 
 class Gaussians(NamedTuple):
@@ -61,12 +61,13 @@ def of_moments(moments: GroupMoments) -> Gaussians:
     Gaussians
     """
     c, r = moments.sums.shape
+    least = _NOTHING * (_variance(moments) or 1.0)
     means, whiteners, offsets = np.zeros((c, r)), np.zeros((c, r, r)), np.full(c, -np.inf)
     for y in np.flatnonzero(moments.counts >= max(2, FEWEST_ROWS * r)):
         n = moments.counts[y]
         means[y] = moments.sums[y] / n
         S = moments.outers[y] / n - np.outer(means[y], means[y])
-        S[np.diag_indices(r)] += RIDGE * np.trace(S) / r + _NOTHING
+        S[np.diag_indices(r)] += max(RIDGE * np.trace(S) / r, least)
         try:
             L = np.linalg.cholesky(S)
         except np.linalg.LinAlgError:  # rows so far out that the difference of the moments is rounding
@@ -74,6 +75,13 @@ def of_moments(moments: GroupMoments) -> Gaussians:
         whiteners[y] = np.linalg.inv(L)
         offsets[y] = np.log(n) - np.log(np.diag(L)).sum()
     return Gaussians(means, whiteners, offsets)
+
+
+def _variance(moments: GroupMoments) -> float:
+    """Mean variance of a component over the rows of all clusters; their unit is that of the rows, whatever it is."""
+    n = max(float(moments.counts.sum()), 1.0)
+    squares = float(np.trace(moments.outers.sum(axis=0))) / n
+    return max(squares - float(np.square(moments.sums.sum(axis=0) / n).sum()), 0.0) / moments.sums.shape[1]
 
 
 def log_densities(P: Floats, gaussians: Gaussians) -> Floats:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
+from bigsmic.numerics.labeling.column_sums import column_sums
 from bigsmic.numerics.objectives.rim.linear import linear_information
 from bigsmic.numerics.objectives.rim.logits import Information
 from bigsmic.runtime.context import Context
@@ -42,8 +42,9 @@ def _write(context: Context, s: int) -> None:
 
 def _shapes(X: Floats, labels: Integers, k: int) -> NDArray[np.float64]:
     """Sums of the scaled rows of every cluster, and of their squares, float64, shape (2, k, d)."""
-    member = csr_array((np.ones(len(X), np.float32), (labels, np.arange(len(X)))), shape=(k, len(X)))
-    return np.stack([member @ X, member @ np.square(X)]).astype(np.float64)
+    # in float64 throughout: the spread of a narrow cluster is the small difference of two of its sums
+    sums = column_sums(X, labels, k, np.zeros(X.shape[1]))
+    return np.stack([sums.total, sums.squares])
 
 
 def found_information(context: Context) -> Information:

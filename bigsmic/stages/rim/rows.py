@@ -48,6 +48,12 @@ def keep_side_inputs(job: Job) -> None:
 
 def n_known(context: Context) -> int:
     """Number of categories of known labels, which stay first, alive or not."""
+    return len(with_labels(context))
+
+
+def with_labels(context: Context) -> NDArray[np.bool_]:
+    """Whether any row has the label of each category of known labels, bool, shape (n_known,)."""
     if "labels" not in side_inputs(context):
-        return 0
-    return 1 + max(int(context.run.read("side_inputs", s, "labels").max()) for s in context.source_blocks)
+        return np.zeros(0, bool)
+    found = [np.unique(context.run.read("side_inputs", s, "labels")) for s in context.source_blocks]
+    return np.bincount(np.concatenate(found) + 1)[1:] > 0

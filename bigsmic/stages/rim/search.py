@@ -14,7 +14,7 @@ from bigsmic.stages.rim.ascent import Ascent
 from bigsmic.stages.rim.classifier import information, objective, read_model
 from bigsmic.stages.rim.lbfgs import ascend_by_gradients
 from bigsmic.stages.rim.minibatches import ascend_by_batches
-from bigsmic.stages.rim.rows import n_known
+from bigsmic.stages.rim.rows import with_labels
 from bigsmic.types import Floats, Integers
 
 LEAST_STEPS = 200  # of an ascent by minibatches, if the number of epochs is not given; twice as many from the start
@@ -30,7 +30,8 @@ class Search:
 
     def __init__(self, job: Job) -> None:
         self.job, self.context, self.settings = job, job.context, job.context.settings
-        self.known, self.attempt, self.count = n_known(self.context), 0, 0
+        self.with_labels, self.attempt, self.count = with_labels(self.context), 0, 0
+        self.known = len(self.with_labels)
         self.spread = adam.spread(self.context.read_sample())
 
     def solve(self, reg: float, parent: Point | None) -> Point:
@@ -73,11 +74,27 @@ class Search:
     def _alive(self, sums: Information) -> int:
         """Number of categories that are kept; one if all rows have nearly the same posterior, as after a collapse."""
         collapsed = not self.known and logits.objective(sums) < logits.LEAST_INFORMATION
-        return 1 if collapsed else int(self._kept(sums.counts).sum())
+        return 1 if collapsed else int(self._are_alive(sums.counts).sum())
 
-    def _kept(self, counts: Integers) -> NDArray[np.bool_]:
-        """Categories that are alive, or belong to known labels."""
-        return (counts > 0) | (np.arange(len(counts)) < self.known)
+    def _are_alive(self, counts: Integers) -> NDArray[np.bool_]:
+        """Categories that are alive, or have rows of known labels."""
+        alive = counts > 0
+        alive[: self.known] |= self.with_labels
+        return alive
+
+    def _kept(self, counts: Integers) -> Integers:
+        """Numbers of the categories that are kept: those that are alive, and that have the numbers of known labels.
+
+        If a number below the largest known label has no labelled row and its category has died, another one that is
+        alive takes its place, unless a prior tells them apart.
+        """
+        alive, first = self._are_alive(counts), np.arange(self.known)
+        others = self.known + np.flatnonzero(alive[self.known :])
+        vacant = np.flatnonzero(~alive[: self.known])[: len(others)]
+        if isinstance(self.settings.prior, tuple):
+            vacant = vacant[:0]
+        first[vacant] = others[: len(vacant)]
+        return np.concatenate([first, others[len(vacant) :]])
 
     def living(self, point: Point) -> Linear:
         """The classifier of a point without dead categories."""

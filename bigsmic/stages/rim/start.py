@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.moments import class_sums
-from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
+from bigsmic.numerics.objectives.rim.start import class_means, first_centers, supervised_start
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.rows import n_known, scaled, weighting
@@ -33,9 +33,8 @@ def _start(job: Job, attempt: int, reg: float) -> None:
 
 
 def _known_centers(job: Job, known: int) -> NDArray[np.float32]:
-    """Mean of the rows of each label; of all rows for a label without rows."""
-    sums = job.sum_blocks("start", job.context.source_blocks, partial(_class_sums, n_classes=known))
-    return (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
+    """Mean of the rows of each label; NaN for a label without rows."""
+    return class_means(job.sum_blocks("start", job.context.source_blocks, partial(_class_sums, n_classes=known)))
 
 
 def _class_sums(context: Context, s: int, n_classes: int) -> Floats:

@@ -128,7 +128,7 @@ def separation_probability(kappa: float) -> float:
     return 1 / (1 + 1 / kappa**2) if kappa else 0.0
 
 
-def separate(difference: Floats, first: Floats, second: Floats) -> Separation:
+def separate(difference: Floats, first: Floats, second: Floats, rounding: Floats | None = None) -> Separation:
     """Solve the minimax probability machine exactly.
 
     Since ``(a + b)^2 = min_tau a^2 / tau + b^2 / (1 - tau)``,
@@ -144,6 +144,8 @@ def separate(difference: Floats, first: Floats, second: Floats) -> Separation:
         Difference of the means.
     first, second : ndarray of float64, shape (k, k)
         Covariances; their sum must be positive definite.
+    rounding : ndarray of float64, shape (k,), optional
+        Variances up to this count as 0. By default that of covariances that are differences of sums about one center.
 
     Returns
     -------
@@ -153,7 +155,7 @@ def separate(difference: Floats, first: Floats, second: Floats) -> Separation:
     ------
     SingularCovarianceError
     """
-    check_definite(first + second, _CONSTANT * difference**2)
+    check_definite(first + second, _CONSTANT * difference**2 if rounding is None else rounding)
     g, basis = eigh(first, first + second)
     g, a = g.clip(0, 1), basis.T @ difference
 

@@ -13,7 +13,7 @@ from bigsmic.numerics.objectives.rim.logits import (
     log_softmax,
     logit_gradient,
 )
-from bigsmic.types import Floats
+from bigsmic.types import Floats, Integers
 
 TILE_ROWS = 2048  # rows whose posteriors fit in the cache, and few enough for float32 sums
 
@@ -51,8 +51,8 @@ class Linear(NamedTuple):
         """Number of categories, k."""
         return len(self.b)
 
-    def columns(self, kept: NDArray[np.bool_]) -> "Linear":
-        """A copy with some of the categories only."""
+    def columns(self, kept: NDArray[np.bool_] | Integers) -> "Linear":
+        """A copy with some of the categories only: a mask, or their numbers."""
         return Linear(np.ascontiguousarray(self.W[:, kept]), np.ascontiguousarray(self.b[kept]))
 
     def logits(self, X: Floats) -> Floats:

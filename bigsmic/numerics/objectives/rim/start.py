@@ -1,6 +1,9 @@
 """The first classifier: k-means centres of a sample, and a few steps of logistic regression on their cells."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
@@ -31,13 +34,49 @@ def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> 
         Centres, the known ones included.
     seed : int
     known : ndarray of float32, shape (l, d), optional
-        Given centres, such as means of labelled classes, which come first and stay fixed.
+        Given centres, such as means of labelled classes, which come first and stay fixed. NaN for a class without a
+        labelled row: its centre is found like those of the other categories.
 
     Returns
     -------
-    centers : ndarray of float32, shape (at most k, d)
+    centers : ndarray of float32, shape (at most max(k, l), d)
     labels : ndarray of int64, shape (m,)
     """
+    given: Any = np.isfinite(np.empty((0, 1)) if known is None else known).all(axis=1)
+    centers, labels = _centers(X, k, seed, None if known is None else known[given])
+    return (centers, labels) if given.all() else _numbered(X, centers, labels, given)
+
+
+def class_means(sums: Floats) -> NDArray[np.float32]:
+    """Mean of the rows of each class, from :func:`~bigsmic.numerics.moments.class_sums`; NaN for one without rows.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (l, d + 1)
+        Sums of the rows of each class, and their number.
+
+    Returns
+    -------
+    means : ndarray of float32, shape (l, d)
+    """
+    return (sums[:, :-1] / np.where(sums[:, -1:] > 0, sums[:, -1:], np.nan)).astype(np.float32)
+
+
+def _numbered(X: Floats, centers: Floats, labels: Integers, given: NDArray[np.bool_]) -> tuple[Floats, Integers]:
+    """Centres in the order of the known classes, those that were found in the places of classes without a given one.
+
+    If too few were found, the mean of all rows takes the place of a centre, which wins no row.
+    """
+    places = np.flatnonzero(given)
+    free = np.setdiff1d(np.arange(len(given) + len(centers)), places)
+    number = np.concatenate([places, free])[: len(centers)]
+    numbered = np.tile(X.mean(axis=0), (max(len(given), int(number.max(initial=-1)) + 1), 1))
+    numbered[number] = centers
+    return numbered, number[labels]
+
+
+def _centers(X: Floats, k: int, seed: int, known: Floats | None) -> tuple[Floats, Integers]:
+    """k-means centres, of which the known ones come first and stay fixed, and labels."""
     n_known = 0 if known is None else len(known)
     centers = _spread(X, k, generator(seed, "first_centers"), known)
     for _ in range(LLOYD_STEPS):
