@@ -183,6 +183,7 @@ def test_cuts_read_the_remainders_of_their_fit(pulsed, with_noise, monkeypatch):
     assert (cut.noise[pulsed[1]] > 0.5).mean() > 0.9
 
 
+@pytest.mark.filterwarnings("ignore:sigma. at .* next to no neighbours")  # of MWCA in many columns
 @pytest.mark.parametrize(
     "options", [{"method": "mic"}, {"method": "mwca", "kernel": "graph"}, {"method": "kernel_rim"}, {"method": "rim"}]
 )

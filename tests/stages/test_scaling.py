@@ -46,6 +46,7 @@ def is_same(one, other, X):
     return True
 
 
+@pytest.mark.filterwarnings("ignore:sigma. at .* next to no neighbours")  # of MWCA in many columns
 @pytest.mark.parametrize(
     "options",
     [{"t": 5, "widths": 1.5, "shrinkage": 0}, {"method": "mwca"}, {"method": "mic", "t": 5}, {"method": "kernel_rim"}],
