@@ -204,8 +204,8 @@ class Settings(MethodSettings):
         COUNT_OR_ALL,
         least=1,
         optional=True,
-        help="""Principal components of the scaled columns, which replace these if they are more; None (all) leaves the
-        columns as they are. Distances over many noisy columns say little of clusters, and take longer.""",
+        help="""Principal components of the scaled columns, which replace these if they are more; None (all) keeps the
+        columns. Distances over many noisy columns say little of clusters, and take longer.""",
     )
     merge_power: float = 1.2
     n_centers: int = option(

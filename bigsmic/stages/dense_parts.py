@@ -88,8 +88,9 @@ def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DensePa
     """Dense parts, if the clusters that are not one of them each are pieces of a curve: then each part is a cluster.
 
     So it is, whatever the clusters are, if large parts are as many as were asked for, or if there are several and
-    labelings do not agree on the clusters: of many rows, pieces of a wide curve are not long. None if every cluster is
-    a part.
+    labelings do not agree on the clusters: of many rows, pieces of a wide curve are not long. Parts are those that
+    persist as sparse rows are taken away, or else those without rows that are sparse by one limit. If every cluster is
+    a part, it is one of the former, or None.
 
     Parameters
     ----------
@@ -126,13 +127,15 @@ def _clusters_of(
     """The parts that are clusters; None if those found are no pieces of these, nor the same, if the parts persist."""
     inside = dense & (parts.labels != NONE)
     table = contingency(parts.labels[inside], found.labels[inside], len(parts.roots), found.labels.max() + 1)
-    shares = table.sum(axis=1) / np.count_nonzero(dense)
+    n_dense = np.count_nonzero(dense)
+    shares = table.sum(axis=1) / n_dense
     counts = shares >= LARGE
     if len(shares) == 0:
         return None
     if not _are_plain(shares, *wanted):
-        holds, is_piece = _held(table, np.bincount(found.labels, minlength=table.shape[1]))
-        are_same = persist and not is_piece.any()
+        known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, np.bincount(found.labels) / 2)
+        holds, is_piece = _held(table, known)
+        are_same = persist and not is_piece.any() and table[:, known].sum() >= NEARLY_ALL * n_dense
         if not (are_same or shapes.are_of_curves(is_piece[: len(shapes.sizes)], LONG)):
             return None
         counts |= holds
@@ -171,17 +174,16 @@ def _are_plain(shares: Floats, asked: int, disputed: bool) -> bool:
     return len(large) > 1 and bool(len(large) == asked or (disputed and large.sum() >= NEARLY_ALL > large.max()))
 
 
-def _held(table: Integers, rows: Integers) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _held(table: Integers, known: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Whether each part has most dense rows of a cluster, and whether each cluster is a piece of a part.
 
     Parameters
     ----------
     table : ndarray of int64, shape (n_parts, c)
         Dense rows of each cluster in each part.
-    rows : ndarray of int64, shape (c,)
-        All rows of each cluster.
+    known : ndarray of bool, shape (c,)
+        Clusters that are mostly dense, and have enough rows to tell.
     """
-    known = table.sum(axis=0) >= np.maximum(FEWEST_ROWS, rows / 2)
     most = table.argmax(axis=0)
     held = np.bincount(most[known], minlength=len(table))
     return held > 0, known & ((held[most] > 1) | (table.max(axis=0) < INSIDE * table.sum(axis=0)))
