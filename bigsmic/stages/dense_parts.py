@@ -107,8 +107,7 @@ def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DensePa
     if graph_parts.have_one_column(job.context) or not (asked or disputed or shapes.n_of_curves() > 1):
         return None
     first = None
-    for find in (_that_persist, _of_one_limit):
-        persist = find is _that_persist
+    for find, persist in ((_that_persist, True), (_of_one_limit, False)):
         parts = _clusters_of(find(job, found, limit), persist, found, dense, shapes, (asked, disputed))
         if parts is not None and len(parts.roots) == (asked or len(parts.roots)):
             return parts

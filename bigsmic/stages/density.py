@@ -80,7 +80,7 @@ def components(context: Context, neighbors: Neighbors, limits: Iterable[float]) 
     forest = affinity.new_forest(context.n)
     for limit in limits:
         for p in context.blocks:
-            graph = _without_sparse(context, read_graph(context, p), neighbors.t, limit)
+            graph = _without_sparse(context, read_graph(context, p), neighbors.t, float(limit))
             affinity.join_block(forest, graph, neighbors.n_edges)
         yield affinity.flattened(forest)
 
@@ -116,7 +116,10 @@ def read_parts(context: Context, p: int) -> Integers:
 
 
 def _without_sparse(context: Context, graph: GraphBlock, t: int, limit: float) -> GraphBlock:
-    """The block, with a rank beyond all of those of edges to or from sparse rows."""
+    """The block, with a rank beyond all of those of edges to or from sparse rows.
+
+    With a float of Python, as the limit is, NumPy compares in float32: in every call the same rows are sparse.
+    """
     places = np.arange(graph.lo, graph.hi), graph.halo
     sparse = np.concatenate([sigma_at(context, t, at) > limit for at in places])
     ends = sparse[graph.indices] | np.repeat(sparse[: graph.hi - graph.lo], np.diff(graph.indptr))
