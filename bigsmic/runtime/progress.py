@@ -28,7 +28,10 @@ STAGES = {
     "memberships": ("bandwidth", "tiles", "memberships"),
     "ascent": ("start", "restart.ascent", "objective", "gradient", "ascent"),
     "select": ("scores", "choice", "kept", "consensus", "eigenvector_sets", "propagated", "violated"),
-    "output": ("gaussians", "final", "sharpness", "remainders", "spacing", "noise_scores", "output", "novelty"),
+    "output": (
+        *("gaussians", "draft", "outvoted", "final", "sharpness"),
+        *("remainders", "spacing", "noise_scores", "output", "novelty"),
+    ),
 }
 """Stages of all methods in order, each with the steps that report progress; a step may recur in a later stage."""
 

@@ -53,7 +53,7 @@ def _find(job: Job, block: int) -> None:
     confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, w=w, of_clusters=of_clusters, found=found))
     mean, axes = (context.run.read(valleys.AXES, 0, name) for name in ("mean", "axes"))
     arrays = {"mean": mean, "axes": axes, "may_move": gaussians.believed(confused).astype(np.uint8)}
-    job.run.write(GAUSSIANS, block, arrays | found._asdict())
+    job.run.write(GAUSSIANS, block, arrays | found._asdict() | of_clusters._asdict())
 
 
 def _counts(context: Context, p: int, w: int) -> Integers:
@@ -94,12 +94,15 @@ class Shapes(NamedTuple):
     may_move : ndarray of bool, shape (c, c)
         Pairs of clusters between which Gaussians are used.
     gaussians : Gaussians
+    spacing : Spacing
+        Of the rows for which most labelings vote.
     """
 
     mean: NDArray[np.float32]
     axes: NDArray[np.float32]
     may_move: NDArray[np.bool_]
     gaussians: gaussians.Gaussians
+    spacing: Spacing
 
     def components(self, X: Floats) -> Floats:
         """Components of scaled rows X (b, d) along the axes, float32, shape (b, r)."""
@@ -142,4 +145,5 @@ def read(context: Context) -> Shapes | None:
 def _read(context: Context) -> Shapes:
     found = context.run.reader(GAUSSIANS, 0)
     parts = gaussians.Gaussians(*(found(name) for name in gaussians.Gaussians._fields))
-    return Shapes(found("mean"), found("axes"), found("may_move").astype(bool), parts)
+    of_clusters = Spacing(found("center"), found("spread"))
+    return Shapes(found("mean"), found("axes"), found("may_move").astype(bool), parts, of_clusters)

@@ -11,6 +11,7 @@ from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, rotation
 from bigsmic.numerics.labeling import consensus as consensus_numerics
 from bigsmic.numerics.labeling import gaussians as gaussians_numerics
+from bigsmic.numerics.labeling import neighbor_votes as neighbor_votes_numerics
 from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
@@ -20,6 +21,7 @@ from bigsmic.stages import (
     gaussians,
     kernel_matrix,
     labelings,
+    neighbor_votes,
     noise,
     output,
     projection,
@@ -171,6 +173,7 @@ class Model(Neighborhood):
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
         self.shapes = gaussians.read(context)
+        self.neighbors_vote = neighbor_votes.are_counted(context)
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if specs_of(context).by_valleys:  # which labelings are returned depends on them, too
@@ -237,10 +240,23 @@ class Model(Neighborhood):
         if self.shapes is not None and X is not None:
             P = self.shapes.components(X)
             labels, posterior = self.shapes.relabelled(P, votes / len(self.readers), labels, posterior)
+        if self.neighbors_vote:
+            before, labels = labels, self._after_vote(labels, indices, squares)
+            posterior = gaussians_numerics.halved(posterior, labels, labels != before)
         equal, before = self._are_fitted(indices, squares), labels.copy()
         labels[equal] = self._labels_of_nearest(indices[equal])
         posterior = gaussians_numerics.halved(posterior, labels, labels != before)
         return calibration.sharpened(posterior, self.power), labels
+
+    def _after_vote(self, labels: Integers, indices: Integers, squares: Floats) -> NDArray[np.int32]:
+        """Labels of rows after a vote of their neighbours among the fitted rows, but for outliers."""
+        known, local = self._touched(indices)
+        votes = self._gather(lambda p: self.context.run.read("final", p, "labels"), known)[local]
+        weights = self._weights(neighbor_votes.widest(self.context), indices, squares, known, local)
+        of_row = np.repeat(np.arange(len(indices)), indices.shape[1])
+        found = neighbor_votes_numerics.after_vote(labels, of_row, votes.ravel(), weights.ravel(), self.n_clusters)
+        log_sigma = noise_numerics.log_distance(np.sqrt(tth_squares(squares, max(self.context.settings.t))))
+        return np.where(neighbor_votes.are_inside(self.context, log_sigma, labels), found, labels)
 
     def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""

@@ -1,5 +1,6 @@
 """output: labels and posteriors of the chosen labeling or consensus, in input order."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,15 +8,17 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.labeling import gaussians as gaussians_numerics
 from bigsmic.numerics.labeling.noise import is_noise
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output, valleys
+from bigsmic.stages import gaussians, link_propagation, neighbor_votes, noise, rowwise_output, valleys
 from bigsmic.stages.choice import chosen, chosen_set, members
 from bigsmic.stages.consensus import ballots, tied_classes
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
+from bigsmic.stages.neighbor_votes import DRAFT
 from bigsmic.types import Floats, Integers
 
 SHARPNESS_ROWS = 10_000  # on which the posterior is calibrated
@@ -25,13 +28,25 @@ def run(job: Job) -> None:
     """Write ``labels`` (n,), ``posterior`` (n, c), ``agreement`` (n,) and, if requested, ``noise`` (n,)."""
     context = job.context
     gaussians.run(job)
-    job.fill("final", context.blocks, _final)
+    _finalise(job)
     if chosen(context) is None:
         job.run_steps("sharpness", [0], _sharpness)
     if context.settings.finds_noise:
         noise.run(job)
     create(context)
     job.fill("output", context.source_blocks, _write_sharpened)
+
+
+def _finalise(job: Job) -> None:
+    """Write the labels that all later stages read, of which neighbours may outvote some."""
+    context = job.context
+    if not neighbor_votes.are_counted(context):
+        job.fill("final", context.blocks, _final)
+        return
+    if not job.complete("final", context.blocks):
+        job.fill(DRAFT, context.blocks, _draft)
+        job.fill("final", context.blocks, partial(_final_of_draft, may_leave=neighbor_votes.run(job)))
+    neighbor_votes.drop(job)
 
 
 def _final(context: Context, p: int) -> None:
@@ -42,10 +57,31 @@ def _final(context: Context, p: int) -> None:
         labels, agreement, posterior = _consensus(context, p, posterior)
     else:
         labels, agreement = _one(context, p, b)
+    _write_final(context, p, {"labels": labels, "posterior": posterior, "agreement": agreement}, has_mass)
+
+
+def _draft(context: Context, p: int) -> None:
+    """Labels and posteriors of one row block by the consensus."""
+    posterior, has_mass = _posterior(context, p)
+    labels, _, posterior = _consensus(context, p, posterior)
+    context.run.write(DRAFT, p, {"labels": labels, "posterior": posterior, "has_mass": has_mass.astype(np.uint8)})
+
+
+def _final_of_draft(context: Context, p: int, may_leave: NDArray[np.bool_]) -> None:
+    """Labels, posteriors and agreement of one row block after the vote of neighbours."""
+    read = context.run.reader(DRAFT, p)
+    before, labels = neighbor_votes.read(context, p, may_leave)
+    posterior = gaussians_numerics.halved(read("posterior"), labels, labels != before)
+    votes, n_labelings = _votes(context, p)
+    agreement = consensus.agreement(votes, labels, n_labelings)
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
+    _write_final(context, p, arrays, read("has_mass").astype(bool))
+
+
+def _write_final(context: Context, p: int, arrays: dict[str, NDArray[Any]], has_mass: NDArray[np.bool_]) -> None:
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
-    arrays["sums"] = rotation.assignment_sums(labels, posterior, has_mass)
-    context.run.write("final", p, arrays, parts=parts)
+    sums = rotation.assignment_sums(arrays["labels"], arrays["posterior"], has_mass)
+    context.run.write("final", p, arrays | {"sums": sums}, parts=parts)
 
 
 def _one(context: Context, p: int, b: int) -> tuple[Integers, Floats]:
@@ -59,18 +95,21 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
 
     Both take the Gaussians of the clusters into account, where these are used.
     """
-    w = chosen_set(context)
-    labels, of, classes = ballots(context, p, w)
-    votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
-    propagated = context.settings.propagates
-    if propagated:
+    votes, n_labelings = _votes(context, p)
+    if context.settings.propagates:
         labels = link_propagation.read_labels(context, p)
     else:
-        labels = consensus.consensus_labels(votes, posterior, tied_classes(context, w))
+        labels = consensus.consensus_labels(votes, posterior, tied_classes(context, chosen_set(context)))
     shapes = gaussians.read(context)
     if shapes is not None:
-        labels, posterior = shapes.relabelled(valleys.components(context, p), votes / len(of), labels, posterior)
-    return labels, consensus.agreement(votes, labels, len(of)), posterior
+        labels, posterior = shapes.relabelled(valleys.components(context, p), votes / n_labelings, labels, posterior)
+    return labels, consensus.agreement(votes, labels, n_labelings), posterior
+
+
+def _votes(context: Context, p: int) -> tuple[Integers, int]:
+    """Labelings of the consensus that vote for each cluster, int32 (b, c), and the number of these labelings."""
+    labels, of, classes = ballots(context, p, chosen_set(context))
+    return consensus.vote(labels, of, classes, context.settings.n_clusters), len(of)
 
 
 def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

@@ -24,7 +24,7 @@ from bigsmic.store.temporary import delete_with, temporary_folder
 from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 SEALED = ("identity", "summary", "cut")  # attributes of the run that are used only if their checksum matches
 
 

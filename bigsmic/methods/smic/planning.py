@@ -303,14 +303,18 @@ class _Figures:
             yield replace(stage, passes=passes), gammas
 
     def output(self, kernel_in_memory: bool) -> StagePlan:
-        """Final posteriors of a block, and the same rows in input order; with links, the extension of U."""
+        """Final posteriors of a block, its kernel, and its rows in input order; with links, the extension of U."""
         n, c, held = self.size.n, self.c, self._held_rows()
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
-        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), passes=2)
+        disk, passes = 8 * n * (c + 1), 2
+        if self.settings.knows_shapes:  # neighbours may vote
+            voting = building_bytes(self.block_rows, self.k, self.t_max) + 16 * TILE_ROWS * (c + 2 * self.t_max)
+            task, disk, passes = max(task, voting), disk + n * (4 * c + 9), passes + 2
+        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=disk, passes=passes)
         if self.settings.finds_noise:
             sample = 4 * 13 * min(n, c * SAMPLE_ROWS)  # in parts, whole, and by cluster
-            stage = replace(stage, fixed_bytes=sample, disk_bytes=stage.disk_bytes + 8 * n, passes=4)
+            stage = replace(stage, fixed_bytes=sample, disk_bytes=stage.disk_bytes + 8 * n, passes=passes + 2)
         if not self.links:
             return stage
         extended = held * 4 * (self.params.n_wanted + 5 * self.params.block_width)

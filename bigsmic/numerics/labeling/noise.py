@@ -231,12 +231,12 @@ def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
     return np.exp(-np.logaddexp(0.0, THRESHOLD - z)).astype(np.float32)
 
 
-def is_amid(log_sigma: Floats, labels: Integers, spacing: Spacing) -> NDArray[np.bool_]:
-    """Whether each row lies well inside its cluster, at most :data:`AMID` spreads above the centre; bool, (b,).
+def is_amid(log_sigma: Floats, labels: Integers, spacing: Spacing, spreads: float = AMID) -> NDArray[np.bool_]:
+    """Whether each row lies well inside its cluster, at most so many spreads above the centre; bool, (b,).
 
     Parameters are those of :func:`scores`.
     """
-    found: NDArray[np.bool_] = log_sigma <= spacing.center[labels] + AMID * spacing.spread[labels]
+    found: NDArray[np.bool_] = log_sigma <= spacing.center[labels] + spreads * spacing.spread[labels]
     return found
 
 
