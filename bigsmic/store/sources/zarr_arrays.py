@@ -223,11 +223,19 @@ def open_array(location: StrPath, component: str | None = None, storage_options:
     ):
         node: Any = _open_node(location, storage_options)
         if admission.is_group(node):
-            node = admission.choose_member(node, component, repr(name))
+            node = _own(admission.choose_member(node, component, repr(name)))
         elif component is not None:
             raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
     _refuse_pickles(node)
     return node
+
+
+def _own(member: Any) -> Any:
+    """An array of a group by its own metadata: consolidated ones of the group do not follow an array that has grown."""
+    import zarr
+
+    place = member.store_path
+    return zarr.open_array(place.store, path=place.path, mode="r", zarr_format=member.metadata.zarr_format)
 
 
 def open_group(location: StrPath, storage_options: StorageOptions = None) -> Any:
