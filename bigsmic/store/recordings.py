@@ -26,6 +26,11 @@ SECONDS = {
     **dict.fromkeys(("nanoseconds", "nanosecond", "ns"), 1e-9),
 }
 """Seconds in a unit of time, by its names in the CF conventions and in NumPy."""
+SAMPLES = (
+    "a Zarr array of samples x channels, or of a group of them: zarr.create_array(path, data=samples) writes one of "
+    "an array in memory"
+)
+"""What may be at the path of recordings."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ def _node(data: Any, options: Any) -> Any:
     try:
         return zarr.open(store_of(location, options, read_only=True), mode="r")
     except Exception:
-        return open_array(location, None, options)  # raises the error with a remedy
+        return open_array(location, None, options, SAMPLES)  # raises the error with a remedy
 
 
 def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:

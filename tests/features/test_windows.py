@@ -596,3 +596,10 @@ def test_nan_in_rows_that_were_taken_are_named_as_the_archive_does(tmp_path):
     result = bigsmic.fit(X[160:], 2, method="mspc")
     with pytest.raises(InputError, match="first at row 150, column 1"):
         result.predict(X, rows=slice(100, None))
+
+
+def test_samples_in_a_file_of_numpy_are_refused_with_what_is_taken(tmp_path, samples):
+    np.save(tmp_path / "samples.npy", samples)
+    taken = r"could not be opened as Zarr .*; give .* a Zarr array of samples x channels, or of a group of them: zarr"
+    with pytest.raises(InputError, match=taken):
+        windows(tmp_path / "samples.npy", length=40, out=tmp_path / "w", rate=RATE)
