@@ -393,7 +393,7 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     n_clusters = found.get("n_clusters", job.context.settings.n_clusters)
     with last.timed("output"):
         novelty.run(last, numbering.width(last.context, n_clusters))
-    diagnose(job, cuts, found)
+    diagnose(job, cuts, found, recovery.kept(job))
     recovery.tidy(job)
 
 

@@ -17,6 +17,7 @@ from bigsmic.stages import columns, novelty, update_log
 from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import (
+    AT_THE_END,
     CarriedRun,
     Overlay,
     Run,
@@ -217,7 +218,7 @@ def _copy(context: Any, made: Any) -> None:
         for name in run.info("output", 0):
             copy_array(read_array(context, name), made, name)
     whose = {"cut": {"run": run.base_id, "n_clusters": settings.n_clusters}} if isinstance(run, Overlay) else {}
-    made.update(whose | {"summary": run.attribute("summary")})
+    made.update(whose | {name: run.attribute(name) for name in AT_THE_END})
 
 
 def is_cut(location: StrPath, base: Any, n_clusters: int, storage_options: Any = None) -> bool:

@@ -44,7 +44,7 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in blocks(source)])
     labels = result.predict(X)
     X, labels = X[labels >= 0], labels[labels >= 0]
-    if not len(X):
+    if len(np.unique(labels)) < 2:  # which tell nothing of rows; the estimate would be slightly negative
         return 0.0
     return float(lsmi(result.scaled(X), labels, n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
 

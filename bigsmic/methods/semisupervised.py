@@ -290,9 +290,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """
     numbers_allowed = _numbers_of_cuts(settings)
     if n_clusters not in numbers_allowed:
-        raise InputError(
-            f"cut: got {n_clusters} clusters, but this fit allows {numbers_allowed[0]} to {numbers_allowed[-1]}"
-        )
+        raise InputError(f"cut: got {n_clusters} clusters, but {_what_may_be_cut(settings, numbers_allowed)}")
     settings = _cut_settings(settings, int(n_clusters))
     n = base.identity["input"]["rows"]
     frames = [labelings.frame_name(spec) for spec in LabelingSpecs(settings, n)]
@@ -302,6 +300,15 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         *(nystrom.name(eigenproblem) for eigenproblem in eigenproblems(settings)),
     ]
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
+
+
+def _what_may_be_cut(settings: Any, numbers: range) -> str:
+    """The numbers into which a fit can be cut, and the remedy, for a message."""
+    if not (settings.undecided or settings.open):
+        return f"this fit was given {settings.n_clusters}, and cannot be cut: fit again with the other number"
+    if not numbers:
+        return "this fit has too few columns to be cut: fit again with that number"
+    return f"this fit allows {numbers[0]} to {numbers[-1]}: give one of these numbers, or fit again with the other one"
 
 
 def _numbers_of_cuts(settings: Any) -> range:

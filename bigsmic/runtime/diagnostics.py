@@ -1,6 +1,6 @@
 """Diagnostics of a fit, which are stored with the run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bigsmic.runtime.job import Job
@@ -10,8 +10,11 @@ MOST_CONSTANT = 1000
 """Largest number of constant columns that are listed."""
 
 
-def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
-    """Store the diagnostics of a fit: its shape, the costs of its stages, and what its method found."""
+def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any], kept: Iterable[str]) -> None:
+    """Store the diagnostics of a fit: its shape, the costs of its stages, and what its method found.
+
+    The names of the stages that it keeps are stored beside them, so that readers notice if one is lost.
+    """
     context, run = job.context, job.run
     before = (run.attribute("summary") or {}).get("stages", {})
     summary = {
@@ -24,7 +27,7 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
     if not context.settings.precomputed:
         summary["constant_columns"] = context.scaler.constant.tolist()[:MOST_CONSTANT]
         summary["scaling"] = {"scale": context.scale} | context.scaling
-    run.update({"summary": summary | found})
+    run.update({"summary": summary | found, "kept": {"stages": list(kept)}})
 
 
 def scaling_text(diagnostics: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def run(job: Job) -> None:
     if are_dense_parts(run, c) or (are_parts(run, c) and connectivity.n_untied(job.context) > 1):
         return
     if are_used(job.context):
-        if not job.complete("final", job.context.blocks):
+        if not (run.done(GAUSSIANS, 0) and job.complete("final", job.context.blocks)):
             valleys.find_axes(job)  # rows are labelled by their components, also if the shapes are known
         job.run_steps(GAUSSIANS, [0], _find)
 

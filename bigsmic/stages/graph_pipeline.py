@@ -49,12 +49,15 @@ def scan_rows(job: Job, on_graph: bool = True) -> bool:
 
 def build_graph(job: Job) -> None:
     """Find the neighbours of scanned rows, and connect their graph."""
-    if not job.context.settings.precomputed and not route.searched(job.context):
+    if not job.context.settings.precomputed:
         with job.timed("route"):
-            projection.run(job)
-            route.run(job)
-        with job.timed("neighbors"):
-            neighbors.run(job)
+            projection.run(job)  # also if all rows were routed, as predictions read the axes
+            searched = route.searched(job.context)
+            if not searched:
+                route.run(job)
+        if not searched:
+            with job.timed("neighbors"):
+                neighbors.run(job)
     with job.timed("graph"):
         graph.run(job)
         connectivity.run(job)

@@ -9,7 +9,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.progress import ticks
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import precomputed, rowwise_output, scan
+from bigsmic.stages import naming, precomputed, rowwise_output, scan, update_log
 
 OF_EVERY_METHOD = ("input", "restart.")
 """Prefixes of names of temporary stages, in addition to those of the method."""
@@ -40,6 +40,15 @@ def _check(context: Context, kept: Sequence[tuple[str, int]], i: int) -> None:
         rowwise_output.check(context, block)
     else:
         context.run.check(stage, block)
+
+
+def kept(job: Job) -> list[str]:
+    """Stages with a first block that stay when the fit has ended, without those that others write after it."""
+    others = {naming.STAGE, *update_log.AFTER_FIT}
+    ending = temporary(job.context.settings)
+    names = [name for name in job.run.stages() if name not in others and not name.startswith(ending)]
+    missing = set(job.run.missing_first(names))
+    return [name for name in names if name not in missing]
 
 
 def check_input(job: Job) -> None:

@@ -31,7 +31,7 @@ from bigsmic.store.predictions import PredictionGroup, digest
 from bigsmic.store.recordings import Recording, Times, open_recordings
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import Run
-from bigsmic.store.run_group import FORMAT_VERSION
+from bigsmic.store.run_group import AT_THE_END, FORMAT_VERSION
 from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
@@ -47,6 +47,7 @@ from bigsmic.store.work_folder import WorkFolder, refuse_unwritable
 from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
+    "AT_THE_END",
     "FORMAT_VERSION",
     "FULL",
     "HELD_BYTES",

@@ -72,8 +72,35 @@ class BlockStore(RunGroup):
             self.write(stage, block, arrays)
 
     def done(self, stage: str, block: int) -> bool:
-        """Whether the ledger says that the block is complete."""
-        return self._ledger(stage, block) is not None
+        """Whether the ledger says that the block is complete.
+
+        Raises
+        ------
+        CorruptBlockError
+            It is the first block of a stage that the finished fit wrote, and the run is open for reading: what reads
+            stages that not all fits have would go on as if this fit had none.
+        """
+        is_done = self._ledger(stage, block) is not None
+        if not (is_done or block or self._writable) and stage in self._kept:
+            what = f"{stage}: block 0, which the fit wrote, is not in the ledger of {self.location}"
+            raise self.damaged(what, stage, block)
+        return is_done
+
+    @property
+    def _kept(self) -> list[str]:
+        """Stages that the fit wrote, as far as it is finished; runs of earlier versions do not say."""
+        names: Any = (self.attribute("kept") or {}).get("stages", [])
+        return list(names)
+
+    def refuse_lost(self) -> None:
+        """Raise CorruptBlockError if the first block of a stage that the finished fit wrote is not in the ledger."""
+        self.missing_first(self._kept)
+
+    def missing_first(self, stages: Iterable[str]) -> list[str]:
+        """Return those stages whose first block is not done, in order; see `missing`."""
+        stages = list(stages)
+        done = self._map(lambda stage: self.done(stage, 0), stages)
+        return [stage for stage, is_done in zip(stages, done, strict=True) if not is_done]
 
     def missing(self, stage: str, blocks: Iterable[int]) -> list[int]:
         """Return the members of `blocks` that are not done, in order; requests to an object store are concurrent."""
@@ -209,11 +236,14 @@ class BlockStore(RunGroup):
         """Return stage and number of every block that exists at least in part, done or not, in order."""
         return [
             (stage, int(block))
-            for stage in self._bytes.folders("")
-            if NAME.match(stage) and stage != LEASE
+            for stage in self.stages()
             for block in self._bytes.folders(stage)
             if _BLOCK.match(block)
         ]
+
+    def stages(self) -> list[str]:
+        """Return the names of the stages of which something exists, done or not, and of other groups and arrays."""
+        return [name for name in self._bytes.folders("") if NAME.match(name) and name != LEASE]
 
     def numbers(self, stage: str) -> Any:
         """Return the numbers of the blocks of a stage that are in the ledger, ascending."""

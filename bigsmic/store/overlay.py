@@ -67,6 +67,11 @@ class Overlay(Run):
         below = [found for found in self._base.blocks() if found[0] not in self._own]
         return sorted({*below, *super().blocks()})
 
+    def stages(self) -> Any:
+        """Return the names of the stages of either run that can be read, in order."""
+        below = [stage for stage in self._base.stages() if stage not in self._own]
+        return sorted({*below, *super().stages()})
+
     def done(self, stage: str, block: int) -> Any:
         """Whether the ledger of either has the block."""
         return self._holder(stage, block).done(stage, block)

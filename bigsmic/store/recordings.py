@@ -26,6 +26,11 @@ SECONDS = {
     **dict.fromkeys(("nanoseconds", "nanosecond", "ns"), 1e-9),
 }
 """Seconds in a unit of time, by its names in the CF conventions and in NumPy."""
+SAMPLES = (
+    "a Zarr array of samples x channels, or of a group of them: zarr.create_array(path, data=samples) writes one of "
+    "an array in memory"
+)
+"""What may be at the path of recordings."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +195,23 @@ def _node(data: Any, options: Any) -> Any:
 
     location = absolute(data)
     try:
-        return zarr.open(store_of(location, options, read_only=True), mode="r")
+        return _as_it_is(zarr.open(store_of(location, options, read_only=True), mode="r"))
     except Exception:
-        return open_array(location, None, options)  # raises the error with a remedy
+        return open_array(location, None, options, SAMPLES)  # raises the error with a remedy
+
+
+def _as_it_is(node: Any) -> Any:
+    """A group by the metadata of its members: consolidated ones do not follow recordings that go on, and new ones.
+
+    They are used where members cannot be listed, as on some servers.
+    """
+    import zarr
+
+    if getattr(node.metadata, "consolidated_metadata", None) is None:
+        return node
+    place, its_format = node.store_path, node.metadata.zarr_format
+    found = zarr.open_group(place.store, path=place.path, mode="r", zarr_format=its_format, use_consolidated=False)
+    return found if any(True for _ in found.keys()) else node  # noqa: SIM118
 
 
 def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:
@@ -235,7 +254,8 @@ def _beside(array: Any, name: str) -> Any:
 
     if not is_zarr(array) or not array.path:
         raise InputError(f"times: got the name {name!r} for an array that is in no group; give the times as an array")
-    group = zarr.open_group(array.store_path.store, path=array.path.rpartition("/")[0], mode="r")
+    folder = array.path.rpartition("/")[0]
+    group = zarr.open_group(array.store_path.store, path=folder, mode="r", use_consolidated=False)
     return _member(group, name)
 
 

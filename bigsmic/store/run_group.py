@@ -25,7 +25,8 @@ from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
 FORMAT_VERSION = 4
-SEALED = ("identity", "summary", "cut")  # attributes of the run that are used only if their checksum matches
+SEALED = ("identity", "summary", "kept", "cut")  # attributes of the run that are used only if their checksum matches
+AT_THE_END = ("summary", "kept")  # those that a fit writes when it ends
 
 
 class RunGroup(Shared):
@@ -227,7 +228,7 @@ class RunGroup(Shared):
             return stored
         raise RunError(
             f"run: {name!r} in {self.location}/zarr.json does not match its checksum, so that file was damaged or "
-            f"changed; {self._way_out if name == 'summary' else 'restore it, or fit again with another out='}"
+            f"changed; {self._way_out if name in AT_THE_END else 'restore it, or fit again with another out='}"
         )
 
     def strike_attributes(self) -> None:

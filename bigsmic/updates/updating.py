@@ -77,6 +77,7 @@ def update(  # noqa: PLR0913
     columns.refuse_others(context.run, source.column_names, "update")
     run = context.run.for_writing()
     try:
+        context.run.refuse_lost()  # which a run that is open for writing does not notice
         writing = Context(None, run, context.settings)
         known = update_log.entries_within(run, source.shape[0])
         update_log.forget_lost(run, known)

@@ -162,7 +162,8 @@ def test_the_top(run):
     assert set(group.array_keys()) == {"labels", "posterior", "agreement", "noise"}
     assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (590, 2))
     assert np.allclose(group["posterior"][:].sum(axis=1), 1)
-    assert set(group.attrs) == {"bigsmic_format", "run", "identity", "writer", "summary", "crc32"}
+    assert set(group.attrs) == {"bigsmic_format", "run", "identity", "writer", "summary", "kept", "crc32"}
+    assert set(group.attrs["kept"]["stages"]) == {block.parent.name for block in out.glob("*/0000000")}
     assert set(group.attrs["identity"]) == {"input", "settings"}
 
 
@@ -179,7 +180,7 @@ def test_the_seal_of_the_page():
 def test_seals(run):
     out, _ = run
     top = json.loads((out / "zarr.json").read_text())["attributes"]
-    assert top["crc32"] == {name: canonical(top["run"], name, top[name]) for name in ("identity", "summary")}
+    assert top["crc32"] == {name: canonical(top["run"], name, top[name]) for name in ("identity", "summary", "kept")}
     for block in out.glob("*/[0-9]*"):
         attributes = json.loads((block / "zarr.json").read_text())["attributes"]
         whose = (top["run"], block.parent.name, int(block.name))

@@ -596,3 +596,23 @@ def test_nan_in_rows_that_were_taken_are_named_as_the_archive_does(tmp_path):
     result = bigsmic.fit(X[160:], 2, method="mspc")
     with pytest.raises(InputError, match="first at row 150, column 1"):
         result.predict(X, rows=slice(100, None))
+
+
+def test_samples_in_a_file_of_numpy_are_refused_with_what_is_taken(tmp_path, samples):
+    np.save(tmp_path / "samples.npy", samples)
+    taken = r"could not be opened as Zarr .*; give .* a Zarr array of samples x channels, or of a group of them: zarr"
+    with pytest.raises(InputError, match=taken):
+        windows(tmp_path / "samples.npy", length=40, out=tmp_path / "w", rate=RATE)
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata")
+def test_recordings_go_on_after_the_metadata_of_their_group_were_consolidated(tmp_path, samples):
+    archive = zarr.open_group(tmp_path / "a", mode="w")
+    for name in ("first", "second"):
+        archive.create_array(f"{name}/X", data=samples[:2000], chunks=(500, 3))
+    zarr.consolidate_metadata(tmp_path / "a")
+    zarr.open_array(tmp_path / "a" / "first" / "X", mode="r+").append(samples[2000:4000])
+    zarr.create_array(str(tmp_path / "a"), name="third/X", data=samples[:1000], chunks=(500, 3))
+    windows(tmp_path / "a", 40, out=tmp_path / "w", component="X", rate=RATE)
+    found = zarr.open_group(tmp_path / "w", mode="r")["source"][:]
+    assert np.unique(found, return_counts=True)[1].tolist() == [100, 50, 25]

@@ -365,8 +365,10 @@ def test_a_curve_over_numbers_of_clusters(blobs):
     assert adjusted_rand_score(cut.labels, plain.labels) > 0.97
     assert cut.n_violated == result.curve.n_violated[4]
     assert cut.predict(X[:5]).shape == (5,)
-    with pytest.raises(InputError, match="this fit allows 2 to 6"):
+    with pytest.raises(InputError, match="this fit allows 2 to 6: give one of these numbers, or fit again"):
         result.cut(7)
+    with pytest.raises(InputError, match="cut: got 3 clusters, but this fit was given 4, and cannot be cut: fit again"):
+        plain.cut(3)
     for number in (3.0, True, None):
         with pytest.raises(InputError, match=f"cut: got {number}; use an integer"):
             result.cut(number)

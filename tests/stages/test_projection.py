@@ -1,6 +1,7 @@
 """Many columns are replaced by their principal components, in fits and in predictions."""
 
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -210,3 +211,11 @@ def test_scaled_rows_are_multiplied_by_the_axes():
     found = Scaler(mean, factor, axes=axes).apply(X)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, ((X - mean) * factor) @ axes, rtol=1e-6)
+
+
+def test_a_finished_run_that_has_lost_its_axes_makes_them_again(noisy, result, tmp_path):
+    X = noisy[0]
+    result.save(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / PROJECTION)
+    again = bigsmic.fit(X, C, n_threads=1, out=tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(X), result.predict_proba(X))

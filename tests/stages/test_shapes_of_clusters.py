@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import shutil
 
 import numpy as np
 import pytest
@@ -182,3 +183,10 @@ def test_rows_in_a_small_unit_have_the_labels_of_others(unit):
     wanted, found = (bigsmic.fit(x * X, 3, scale=None) for x in (1, unit))
     np.testing.assert_array_equal(found.labels, wanted.labels)
     np.testing.assert_array_equal(found.predict(unit * X), wanted.labels)
+
+
+def test_a_finished_run_that_has_lost_them_makes_them_again(spikes, tmp_path):
+    X, _, result = spikes
+    result.save(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / gaussians.GAUSSIANS)
+    assert keeps_shapes(bigsmic.fit(X, 6, **OPTIONS, out=tmp_path / "run"), result, X)

@@ -4,8 +4,9 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from damage import FITS, blocks_of, cut_smaller, finished, fit, flip, flip_block, half_finished, rows
+from damage import FITS, NEW, blocks_of, cut_smaller, finished, fit, flip, flip_block, half_finished, rows
 
 import bigsmic
 from bigsmic.errors import CorruptBlockError, RunError, StorageError
@@ -218,3 +219,28 @@ def test_a_temporary_result_whose_files_are_gone_says_so(tmp_path, monkeypatch):
         with pytest.raises(RunError, match=r"no longer exists.*temporary result.*fit again, with out= to keep them"):
             ask()
     assert len(labels) == 420
+
+
+@pytest.mark.parametrize("stage", ["columns", "novelty"])
+def test_a_stage_that_not_all_fits_have_is_missed_by_readers(tmp_path, stage):
+    frame = pd.DataFrame(rows(), columns=list("abc"))
+    result = fit_of_table(frame, tmp_path / "first")
+    wanted = result.predict_proba(NEW)
+    for out in (tmp_path / "first", tmp_path / "cut"):
+        whole = result.cut(2).save(out) if out.name == "cut" else result
+        shutil.rmtree(out / stage)
+        found = bigsmic.Result.open(out)
+        np.testing.assert_array_equal(found.labels, whole.labels)
+        lost = rf"{stage}: block 0, which the fit wrote, is not in the ledger of .*; run fit on it again"
+        with pytest.raises(CorruptBlockError, match=lost):
+            found.predict(NEW)
+        with pytest.raises(CorruptBlockError, match=lost):
+            found.update(pd.concat([frame, frame[:5]]))
+        assert not (out / "update_log").exists()
+        if out.name == "first":
+            result = fit_of_table(frame, out)
+            np.testing.assert_array_equal(result.predict_proba(NEW), wanted)
+
+
+def fit_of_table(frame, out):
+    return bigsmic.fit(frame, 3, out=out, n_threads=1, **FITS["smic"])

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
 
 import dask.array
 import numpy as np
@@ -71,6 +72,20 @@ def test_kinds_of_input(tmp_path, kind):
         "list": lambda: X.tolist(),
     }[kind]()
     np.testing.assert_array_equal(store.open_source(data).read(10, 50), X[10:50])
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_component_that_has_grown_since_the_metadata_of_its_group_were_consolidated(tmp_path, zarr_format):
+    X = np.arange(60, dtype=np.float32).reshape(20, 3)
+    group = zarr.open_group(tmp_path / "group", mode="w", zarr_format=zarr_format)
+    group.create_group("of").create_array("X", data=X[:12], chunks=(4, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # consolidated metadata are no part of the specification
+        zarr.consolidate_metadata(tmp_path / "group")
+    zarr.open_array(tmp_path / "group" / "of" / "X", mode="r+").append(X[12:])
+    source = store.open_source(tmp_path / "group", "of/X")
+    assert source.shape == (20, 3)
+    np.testing.assert_array_equal(source.read(0, 20), X)
 
 
 def test_a_component_of_a_group(tmp_path):

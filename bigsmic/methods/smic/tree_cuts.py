@@ -18,6 +18,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.options import RunOptions
+from bigsmic.stages import recovery
 from bigsmic.stages.labeling_specs import LabelingSpec, cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import Overlay, Run, remove_tree
@@ -131,7 +132,7 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             planned = smic_planning.plan(size, settings, None, run_options.threads, checkpoints=False)
             job = Job(context, engine, planned)
             kind.choose(job)
-            diagnose(job, {}, kind.summary(job))
+            diagnose(job, {}, kind.summary(job), recovery.kept(job))
     except BaseException:
         remove_tree(overlay.address)
         raise

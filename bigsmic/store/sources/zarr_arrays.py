@@ -20,6 +20,9 @@ from bigsmic.store.sources.base import BandedSource
 from bigsmic.store.sources.column_names import names_beside
 from bigsmic.types import StorageOptions, StrPath
 
+ROWS = "a Zarr array, of a group with component=, or of a .npy, .csv, .tsv or .parquet file"
+"""What may be at the path of rows."""
+
 
 class ZarrSource(Shared, BandedSource):
     """Rows of a Zarr array, decoded by its attributes; absent and torn chunks are errors."""
@@ -215,19 +218,30 @@ def places_of(array: Any) -> Any:
     return [str(store.path)] if isinstance(store, zarr.storage.ZipStore) else []
 
 
-def open_array(location: StrPath, component: str | None = None, storage_options: StorageOptions = None) -> Any:
-    """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
+def open_array(
+    location: StrPath, component: str | None = None, storage_options: StorageOptions = None, wanted: str = ROWS
+) -> Any:
+    """Open a Zarr array for reading: the one at `location`, or `component` of the group there.
+
+    `wanted` is what may be at the location, for messages.
+    """
     name = shown(location)
-    with _input_errors(
-        location, storage_options, "a Zarr array, of a group with component=, or of a .npy, .csv, .tsv or .parquet file"
-    ):
+    with _input_errors(location, storage_options, wanted):
         node: Any = _open_node(location, storage_options)
         if admission.is_group(node):
-            node = admission.choose_member(node, component, repr(name))
+            node = _own(admission.choose_member(node, component, repr(name)))
         elif component is not None:
             raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
     _refuse_pickles(node)
     return node
+
+
+def _own(member: Any) -> Any:
+    """An array of a group by its own metadata: consolidated ones of the group do not follow an array that has grown."""
+    import zarr
+
+    place = member.store_path
+    return zarr.open_array(place.store, path=place.path, mode="r", zarr_format=member.metadata.zarr_format)
 
 
 def open_group(location: StrPath, storage_options: StorageOptions = None) -> Any:
