@@ -66,17 +66,11 @@ class Quotient:
         )
 
     def refuse_infeasible(self, n_clusters: int) -> None:
-        """Refuse links that are found to have no labeling with non-empty clusters."""
+        """Refuse links that are found to have no labeling with so many clusters, some of which may be empty."""
         n_labels = self.links.n_groups
         if n_labels > n_clusters:
             raise InputError(
                 f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
-            )
-        most = self.links.n_rows - len(self.links.rows) + self.n_vertices
-        if most < n_clusters <= self.links.n_rows:
-            raise InputError(
-                f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
-                "groups; ask for as many clusters, or drop links"
             )
         found = self._infeasible(n_clusters)
         if len(found):
@@ -86,6 +80,20 @@ class Quotient:
                 f"cannot_links: no labeling with {n_clusters} clusters satisfies all links among rows {shown} (each "
                 "stands for all rows must-linked with it); ask for more clusters, or drop one of these links"
             )
+
+    def refuse_too_few_groups(self, n_clusters: int) -> None:
+        """Refuse links that join the rows to fewer groups than clusters, so that some cluster would be empty."""
+        most = self.most_clusters
+        if most < n_clusters <= self.links.n_rows:
+            raise InputError(
+                f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
+                "groups; ask for as many clusters, or drop links"
+            )
+
+    @property
+    def most_clusters(self) -> int:
+        """Largest number of clusters that must-links and equal labels allow: vertices, and rows without links."""
+        return int(self.links.n_rows - len(self.links.rows)) + self.n_vertices
 
     def least_clusters(self) -> int:
         """Smallest number of clusters, from 1, for which no contradiction among the links is found."""
