@@ -1,6 +1,7 @@
 """Auxiliary per-row inputs, such as links, known labels and weights: arrays in memory, or files."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ def _table(path: Any) -> Any:
     """Numbers of a text file: a matrix, or a vector if each line has one number; integers if all are integers."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if lines and not _are_numbers(lines[0].split(",")):
+        if _has_number(lines[0]):
+            raise ValueError(f"its first line, {lines[0]!r}, is neither a header nor numbers with commas between them")
         lines = lines[1:]
     if not lines:
         return np.zeros((0, 2), np.int64)
@@ -72,3 +75,14 @@ def _are_numbers(fields: Any) -> Any:
         return [float(field) for field in fields] != []
     except ValueError:
         return False
+
+
+def _has_number(line: str) -> bool:
+    """Whether a field of a line is a number, or the line is numbers with something else than commas between them."""
+    parts = [part for part in re.split(r"[\s,;]+", line) if part]
+    return any(map(_is_number, line.split(","))) or (bool(parts) and all(map(_is_number, parts)))
+
+
+def _is_number(field: str) -> bool:
+    """Whether it is a number with digits; nan and inf may be names."""
+    return _are_numbers([field]) and any(map(str.isdigit, field))

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.unit
         ("i,j\n0,5\n7,2\n", np.array([[0, 5], [7, 2]])),
         ("0.5\n2\n1e-3\n", np.array([0.5, 2.0, 0.001])),
         ("weight\n0.5\n", np.array([0.5])),
+        ("row 1,row 2\n0,5\n", np.array([[0, 5]])),
         ("", np.zeros((0, 2), np.int64)),
     ],
 )
@@ -33,6 +34,14 @@ def test_what_is_no_number_is_refused(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("i,j\n0,x\n")
     with pytest.raises(InputError, match="must_links"):
+        read_array("must_links", path)
+
+
+@pytest.mark.parametrize("text", ["0 5\n", "0;5\n", "0\t5\n", "0,5,\n1,2\n", ",1\n2,3\n", "0,x\n1,2\n"])
+def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
+    path = tmp_path / "links.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"must_links: .* its first line, .* is neither a header nor numbers with"):
         read_array("must_links", path)
 
 
