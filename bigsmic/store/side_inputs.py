@@ -13,6 +13,7 @@ from bigsmic.types import StorageOptions
 from bigsmic.validation import to_array
 
 TEXT = (".csv", ".txt")
+REMEDY = "give an .npy file, a .csv file of numbers, or a Zarr array"
 
 
 def read_array(name: str, given: Any, storage_options: StorageOptions = None) -> Any:
@@ -45,13 +46,16 @@ def read_array(name: str, given: Any, storage_options: StorageOptions = None) ->
     place = absolute(given)
     suffix = Path(place).suffix.lower()
     if not is_local(place) or suffix not in (".npy", *TEXT):
-        return np.asarray(open_array(place, None, storage_options)[...])
+        try:
+            return np.asarray(open_array(place, None, storage_options)[...])
+        except InputError as error:  # of the kind that rows raise, in their name
+            reason = re.split("; (?:give|name) ", str(error).removeprefix("input: "))[0]
+            raise InputError(f"{name}: {reason}; {REMEDY}") from error
     try:
         return np.load(place, allow_pickle=False) if suffix == ".npy" else _table(Path(place))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); "
-            "give an .npy file, a .csv file of numbers, or a Zarr array"
+            f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); {REMEDY}"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import zarr
 
 from bigsmic.errors import InputError
 from bigsmic.methods.rim.side_inputs import checked_side_inputs
@@ -43,6 +44,14 @@ def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=r"must_links: .* its first line, .* is neither a header nor numbers with"):
         read_array("must_links", path)
+
+
+def test_a_zarr_array_that_is_none_is_refused_by_the_name_of_the_option(tmp_path):
+    with pytest.raises(InputError, match=r"^must_links: .*nothing.* does not exist; give an \.npy file, a \.csv"):
+        read_array("must_links", tmp_path / "nothing")
+    zarr.create_group(tmp_path / "group").create_array("labels", data=np.zeros(3, int))
+    with pytest.raises(InputError, match=r"^labels: .*is a group with arrays .*labels.*; give an \.npy file, a \.csv"):
+        read_array("labels", tmp_path / "group")
 
 
 def test_rows_of_unequal_length_are_refused():
