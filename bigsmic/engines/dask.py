@@ -31,6 +31,7 @@ from bigsmic.engines.dask_tasks import (
     _join,
     _key,
     _limit_deaths,
+    _process,
     _refuse_other_versions,
     _run_collect,
     _run_each,
@@ -247,7 +248,8 @@ class ClusterEngine:
         found = self.client.run(_usage, on_error="ignore").values()
         self._warn_of_other_processors([usage.processor for usage in found])  # of workers that have joined since, too
         self._cpu |= {usage.process: usage.cpu for usage in found}
-        return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
+        cpu = self._cpu | {_process(): time.process_time()}  # workers of this process are in it
+        return sum(cpu.values()), max((usage.peak for usage in found), default=0)
 
     def _answer(self, worker: Any, future: AnyFuture) -> Any:
         """Result of a task that was sent to one worker; None if the worker leaves before it answers."""

@@ -1,5 +1,6 @@
 """Payloads that are sent to Dask workers, and functions that run on workers and on the scheduler."""
 
+import os
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ DEATHS = 3
 """Number of workers that a block may kill before the fit fails."""
 OF_FITS = "bigsmic_limit_of_deaths"
 """Attribute of a scheduler with its own limit, and the clients of the fits that have set another."""
+_LOADED = uuid.uuid4().hex
 CARRIERS = ("dask", "distributed")
 """Packages whose versions can change labels or pickles."""
 
@@ -178,7 +180,7 @@ class Usage(NamedTuple):
     Parameters
     ----------
     process : str
-        The worker's name.
+        Name of the worker's process; see :func:`_process`.
     cpu : float
         Seconds.
     peak : int
@@ -192,9 +194,14 @@ class Usage(NamedTuple):
     processor: Processor
 
 
-def _usage(dask_worker: Any) -> Usage:
+def _process() -> str:
+    """Name of this process, which no other one has, on any machine; a copy of it by fork has another number."""
+    return f"{_LOADED}-{os.getpid()}"
+
+
+def _usage() -> Usage:
     release_memory()
-    return Usage(dask_worker.id, time.process_time(), peak_memory(), Processor.here())
+    return Usage(_process(), time.process_time(), peak_memory(), Processor.here())
 
 
 def _versions() -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Calls of actors on Dask workers: how they reach the workers, and what comes back."""
 
+import time
+
 import numpy as np
 import pytest
 from clusters import cluster_of
@@ -79,6 +81,8 @@ def test_workers_of_one_process_have_an_actor_each(reachable, monkeypatch):
         Client(cluster, set_as_default=False) as client,
         ClusterEngine(client) as engine,
     ):
+        before, (cpu, _), after = time.process_time(), engine.usage(), time.process_time()
+        assert before <= cpu <= after  # counted once
         total, (first, second) = engine.run_actors(Rows, BOUNDS, work)
     assert total == np.arange(40).sum()
     np.testing.assert_array_equal(first, np.arange(20, 40) * 4)
