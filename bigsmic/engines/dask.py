@@ -26,11 +26,12 @@ from bigsmic.engines.dask_tasks import (
     DEATHS,
     PackedTask,
     Payload,
-    _allow_deaths,
     _draws,
     _facts,
     _join,
     _key,
+    _limit_deaths,
+    _process,
     _refuse_other_versions,
     _run_collect,
     _run_each,
@@ -90,7 +91,7 @@ class ClusterEngine:
 
     def __init__(self, client: Client, owned: bool = False) -> None:
         self.client, self._owned = client, owned
-        self._allowed: int | None = None
+        self._token = _key("fit")
         self._cpu: dict[str, float] = {}
         self._known: set[tuple[object, ...]] = set()
         self.reached: dict[str, bool] = {}  # workers that actors' calls could, or could not, reach directly
@@ -100,7 +101,7 @@ class ClusterEngine:
         try:
             self._seceded = _secede()
             self.resources = self._look()
-            self._allowed = self.client.run_on_scheduler(_allow_deaths, DEATHS - 1)
+            self.client.run_on_scheduler(_limit_deaths, self.client.id, self._token, True)
         except BaseException:
             self._close()
             raise
@@ -109,7 +110,7 @@ class ClusterEngine:
     def __exit__(self, *exc: object) -> None:
         with suppress(Exception):  # the scheduler may have ended, and its settings with it
             if self.client.status == "running":
-                self.client.run_on_scheduler(_allow_deaths, self._allowed)
+                self.client.run_on_scheduler(_limit_deaths, self.client.id, self._token, False)
         self._close()
 
     def _close(self) -> None:
@@ -247,7 +248,8 @@ class ClusterEngine:
         found = self.client.run(_usage, on_error="ignore").values()
         self._warn_of_other_processors([usage.processor for usage in found])  # of workers that have joined since, too
         self._cpu |= {usage.process: usage.cpu for usage in found}
-        return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
+        cpu = self._cpu | {_process(): time.process_time()}  # workers of this process are in it
+        return sum(cpu.values()), max((usage.peak for usage in found), default=0)
 
     def _answer(self, worker: Any, future: AnyFuture) -> Any:
         """Result of a task that was sent to one worker; None if the worker leaves before it answers."""

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -399,7 +400,8 @@ async def _all(coroutines: Sequence[Any]) -> list[Any]:
     return values
 
 
-_hosts: dict[str, tuple[_ActorHost, Payload]] = {}
+_hosts: dict[tuple[str, str], tuple[_ActorHost, Payload]] = {}
+"""Hosts by the address of their worker and the token of the group: a process may have several workers."""
 
 
 def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None], number: int) -> None:
@@ -407,8 +409,8 @@ def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None],
     worker, token = get_worker(), group[0]
     _listen(worker)
     key = worker.get_current_task()
-    host = _ActorHost(worker, group, number)
-    _hosts[token] = host, payload
+    host, place = _ActorHost(worker, group, number), (worker.address, token)
+    _hosts[place] = host, payload
     secede()
     try:
         while not host.over.wait(1.0):
@@ -419,24 +421,20 @@ def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None],
             if task is None or task.state in ("cancelled", "resumed", "released", "forgotten"):
                 break
     finally:
-        _hosts.pop(token, None)
+        _hosts.pop(place, None)
         host.end()
 
 
 def _listen(dask_worker: Any) -> None:
     """Accept the messages of groups; Dask logs those that come before as errors."""
     for op, handler in HANDLERS.items():
-        dask_worker.handlers.setdefault(op, handler)
+        own = update_wrapper(partial(handler, dask_worker), handler)  # with the name, which Dask reads
+        dask_worker.handlers.setdefault(op, own)
 
 
 async def _call(token: str, payload: Payload | None, dask_worker: Any = None) -> Any:
     """Make calls on this worker's actor, on a thread."""
-    deadline = time.monotonic() + OPEN_SECONDS
-    while token not in _hosts:
-        if time.monotonic() > deadline:
-            raise LostWorkerError(f"{dask_worker.address} does not hold its actor")
-        await asyncio.sleep(0.005)
-    host, make = _hosts[token]
+    host, make = await _opened(dask_worker, token, f"{dask_worker.address} does not hold its actor")
 
     def run() -> Any:
         try:
@@ -451,41 +449,47 @@ async def _call(token: str, payload: Payload | None, dask_worker: Any = None) ->
     return await asyncio.get_running_loop().run_in_executor(None, run)
 
 
-async def _answer(token: str, calls: bytes) -> bytes:
+async def _opened(worker: Any, token: str, why: str) -> tuple[_ActorHost, Payload]:
+    """The host on a worker, which may begin later; LostWorkerError with the reason if it does not."""
+    deadline = time.monotonic() + OPEN_SECONDS
+    while (worker.address, token) not in _hosts:
+        if time.monotonic() > deadline:
+            raise LostWorkerError(why)
+        await asyncio.sleep(0.005)
+    return _hosts[worker.address, token]
+
+
+async def _answer(worker: Any, token: str, calls: bytes) -> bytes:
     """Handler of a worker: make calls on its actor, and return the pickled value, or exception."""
     try:
-        value = await _call(token, Payload(calls))
+        value = await _call(token, Payload(calls), worker)
     except Exception as error:
         value = error
     return Payload.of(value).pickled
 
 
 async def _end(token: str, dask_worker: Any = None) -> None:
-    if token in _hosts:
-        host, _ = _hosts[token]
-        await asyncio.get_running_loop().run_in_executor(None, host.end)
+    if found := _hosts.get((dask_worker.address, token)):
+        await asyncio.get_running_loop().run_in_executor(None, found[0].end)
 
 
-async def _take(token: str, sender: int, step: int, array: NDArray[Any]) -> str:
+async def _take(worker: Any, token: str, sender: int, step: int, array: NDArray[Any]) -> str:
     """Handler of a worker: accept rows from a peer, which may arrive before this worker has its actor."""
-    deadline = time.monotonic() + OPEN_SECONDS
-    while token not in _hosts:
-        if time.monotonic() > deadline:
-            raise LostWorkerError("no actor takes these rows")
-        await asyncio.sleep(0.005)
-    _hosts[token][0].receive(step, sender, array)
+    host, _ = await _opened(worker, token, "no actor takes these rows")
+    host.receive(step, sender, array)
     return TAKEN
 
 
-async def _stop(token: str, why: str) -> None:
+async def _stop(worker: Any, token: str, why: str) -> None:
     """Handler of a worker: a peer has failed."""
-    if token in _hosts:
-        _hosts[token][0].fail(why)
+    if found := _hosts.get((worker.address, token)):
+        found[0].fail(why)
 
 
-async def _goes_on(token: str) -> bool | None:
+async def _goes_on(worker: Any, token: str) -> bool | None:
     """Handler of a worker: whether its actor still works; None without an actor."""
-    return _hosts[token][0].goes_on if token in _hosts else None
+    found = _hosts.get((worker.address, token))
+    return found[0].goes_on if found else None
 
 
 HANDLERS: dict[str, Callable[..., Any]] = {

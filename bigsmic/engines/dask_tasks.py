@@ -1,5 +1,6 @@
 """Payloads that are sent to Dask workers, and functions that run on workers and on the scheduler."""
 
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,9 @@ CONNECT_SECONDS = 20
 """Seconds that a scheduler may take to answer."""
 DEATHS = 3
 """Number of workers that a block may kill before the fit fails."""
+OF_FITS = "bigsmic_limit_of_deaths"
+"""Attribute of a scheduler with its own limit, and the clients of the fits that have set another."""
+_LOADED = uuid.uuid4().hex
 CARRIERS = ("dask", "distributed")
 """Packages whose versions can change labels or pickles."""
 
@@ -176,7 +180,7 @@ class Usage(NamedTuple):
     Parameters
     ----------
     process : str
-        The worker's name.
+        Name of the worker's process; see :func:`_process`.
     cpu : float
         Seconds.
     peak : int
@@ -190,9 +194,14 @@ class Usage(NamedTuple):
     processor: Processor
 
 
-def _usage(dask_worker: Any) -> Usage:
+def _process() -> str:
+    """Name of this process, which no other one has, on any machine; a copy of it by fork has another number."""
+    return f"{_LOADED}-{os.getpid()}"
+
+
+def _usage() -> Usage:
     release_memory()
-    return Usage(dask_worker.id, time.process_time(), peak_memory(), Processor.here())
+    return Usage(_process(), time.process_time(), peak_memory(), Processor.here())
 
 
 def _versions() -> dict[str, str]:
@@ -209,10 +218,22 @@ def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: 
 # -- on the scheduler
 
 
-def _allow_deaths(number: int | None, dask_scheduler: Any = None) -> Any:
-    """Set how many workers a task may kill before it fails; return the former number."""
-    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
-    return before
+def _limit_deaths(client: str, fit: str, begins: bool, dask_scheduler: Any = None) -> None:
+    """Limit the workers that a task may kill while a fit runs, from its begin to its end.
+
+    Fits may overlap: the scheduler's own limit, of before the first one, holds again when the last one has ended, or
+    lost its client.
+    """
+    own, fits = getattr(dask_scheduler, OF_FITS, (dask_scheduler.allowed_failures, {}))
+    fits = {one: of for one, of in fits.items() if of in dask_scheduler.clients and one != fit}
+    if begins:
+        fits[fit] = client
+    if fits:
+        dask_scheduler.allowed_failures = DEATHS - 1
+        setattr(dask_scheduler, OF_FITS, (own, fits))
+    elif hasattr(dask_scheduler, OF_FITS):
+        dask_scheduler.allowed_failures = own
+        delattr(dask_scheduler, OF_FITS)
 
 
 def _draws() -> bool:

@@ -99,8 +99,9 @@ def admit(
         See :func:`bigsmic.numerics.constraints.links.make_links`.
     """
     must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in settings.side_inputs)
-    most = None if settings.valleys and not settings.open_to else settings.n_clusters
-    found = make_links(n_rows, most, must=must, cannot=cannot, labels=labels, close=settings.close_links)
+    most = settings.n_clusters
+    allowed = None if settings.valleys and not settings.open_to else range(settings.open_from or most, most + 1)
+    found = make_links(n_rows, allowed, must=must, cannot=cannot, labels=labels, close=settings.close_links)
     if given.get("t") is None and n_rows <= FEW_ROWS:
         settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)
     sizes = found.sizes

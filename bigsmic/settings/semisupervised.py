@@ -51,7 +51,10 @@ class Settings(smic.Settings):
     }
     side_inputs: ClassVar[Mapping[str, Option]] = {
         "must_links": declared(
-            ARRAY, help="Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."
+            ARRAY,
+            help="""Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2). They number the
+            fitted rows, from 0: where `rows` selects some, or an archive of windows has invalid ones, ``Result.rows``
+            has their numbers in the archive.""",
         ),
         "cannot_links": declared(ARRAY, help="Pairs of rows that do not."),
         "labels": declared(

@@ -400,6 +400,7 @@ class StoredLabels(local_moving.RowMoves):
 
     def __init__(self, context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> None:
         self.context, self.eigenproblem = context, eigenproblem
+        self._graph_halo: Halo | None = None
         degrees = [kernel_matrix.read_degree(context, eigenproblem, p) for p in shard.blocks]
         rows = [context.run.read("rows", p, "rows") for p in shard.blocks]
         load = kernel_matrix.loader(context, shard, kernel_matrix.weights_name(eigenproblem), in_memory)
@@ -421,10 +422,16 @@ class StoredLabels(local_moving.RowMoves):
         read = self.context.run.read
         return np.concatenate([read(merging.assigned, p, "labels", part)[0] for p in self.shard.blocks])
 
-    @cached_property
+    @property
     def graph_halo(self) -> Halo:
-        """Rows that the graph refers to, which are more than those of the kernel."""
-        return self.shard.halo(lambda p: read_graph(self.context, p).halo)
+        """Rows that the graph refers to, which are more than those of the kernel.
+
+        Actors exchange rows for it. All that are in one process would share the lock of a cached_property, in Python
+        3.11, and wait for each other without end.
+        """
+        if self._graph_halo is None:
+            self._graph_halo = self.shard.halo(lambda p: read_graph(self.context, p).halo)
+        return self._graph_halo
 
     def adopt(self, i: int) -> int:
         """Label rows of labeling i by their nearest labelled neighbour; return the number that are left without."""

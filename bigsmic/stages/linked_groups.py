@@ -1,4 +1,4 @@
-"""Links between the groups of labelings, and the least number of clusters that links allow."""
+"""Links between the groups of labelings, and the least and the largest number of clusters that links allow."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,3 +52,8 @@ def _linked(context: Context, p: int, reads: Sequence[ReadLabels]) -> Integers:
 def least_clusters(context: Context) -> int:
     """Smallest number of clusters for which no contradiction among the links is found; 1 without links."""
     return Quotient.of(links.given(context)).least_clusters() if has_links(context) else 1
+
+
+def most_clusters(context: Context) -> int:
+    """Largest number of clusters that rows joined by must-links and equal labels can form; n without links."""
+    return Quotient.of(links.given(context)).most_clusters if has_links(context) else context.n

@@ -66,12 +66,14 @@ def _count(job: Job, block: int) -> None:
     shown, (least, most) = evidence.shown, open_range(context, evidence.n_columns)
     parts, shape = _checked_parts(job, _parts_of_graph(job, evidence), evidence)
     other = None if parts else _other_number(job, evidence)
-    by_groups = int(np.clip(parts or other or shown, least, most))
-    n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
+    needed, allowed = linked_groups.least_clusters(context), linked_groups.most_clusters(context)
+    by_groups = int(np.clip(parts or other or shown, least, min(most, allowed)))
+    n_clusters = max(by_groups, needed) if by_groups > 1 or needed == allowed else by_groups
     if n_clusters != parts:
         shape = evidence.shape(job, evidence.trees, n_clusters)
     clear = by_groups > 1 and not _differ(evidence, n_clusters, other, parts) and not drawn_clusters.dominates(shape)
     clear = clear and not (evidence.is_one_curve and parts is None)
+    clear = clear or 1 < needed == allowed  # links alone tell, as where all labels are known
     joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}

@@ -1,6 +1,7 @@
 """Auxiliary per-row inputs, such as links, known labels and weights: arrays in memory, or files."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from bigsmic.types import StorageOptions
 from bigsmic.validation import to_array
 
 TEXT = (".csv", ".txt")
+REMEDY = "give an .npy file, a .csv file of numbers, or a Zarr array"
 
 
 def read_array(name: str, given: Any, storage_options: StorageOptions = None) -> Any:
@@ -44,13 +46,16 @@ def read_array(name: str, given: Any, storage_options: StorageOptions = None) ->
     place = absolute(given)
     suffix = Path(place).suffix.lower()
     if not is_local(place) or suffix not in (".npy", *TEXT):
-        return np.asarray(open_array(place, None, storage_options)[...])
+        try:
+            return np.asarray(open_array(place, None, storage_options)[...])
+        except InputError as error:  # of the kind that rows raise, in their name
+            reason = re.split("; (?:give|name) ", str(error).removeprefix("input: "))[0]
+            raise InputError(f"{name}: {reason}; {REMEDY}") from error
     try:
         return np.load(place, allow_pickle=False) if suffix == ".npy" else _table(Path(place))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); "
-            "give an .npy file, a .csv file of numbers, or a Zarr array"
+            f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); {REMEDY}"
         ) from error
 
 
@@ -58,6 +63,8 @@ def _table(path: Any) -> Any:
     """Numbers of a text file: a matrix, or a vector if each line has one number; integers if all are integers."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if lines and not _are_numbers(lines[0].split(",")):
+        if _has_number(lines[0]):
+            raise ValueError(f"its first line, {lines[0]!r}, is neither a header nor numbers with commas between them")
         lines = lines[1:]
     if not lines:
         return np.zeros((0, 2), np.int64)
@@ -72,3 +79,14 @@ def _are_numbers(fields: Any) -> Any:
         return [float(field) for field in fields] != []
     except ValueError:
         return False
+
+
+def _has_number(line: str) -> bool:
+    """Whether a field of a line is a number, or the line is numbers with something else than commas between them."""
+    parts = [part for part in re.split(r"[\s,;]+", line) if part]
+    return any(map(_is_number, line.split(","))) or (bool(parts) and all(map(_is_number, parts)))
+
+
+def _is_number(field: str) -> bool:
+    """Whether it is a number with digits; nan and inf may be names."""
+    return _are_numbers([field]) and any(map(str.isdigit, field))

@@ -1,8 +1,11 @@
 """Calls of actors on Dask workers: how they reach the workers, and what comes back."""
 
+import time
+
 import numpy as np
 import pytest
 from clusters import cluster_of
+from distributed import Client, LocalCluster
 
 from bigsmic.engines import dask_actors
 from bigsmic.engines.base import DEFAULT
@@ -65,6 +68,25 @@ def test_values_come_back_in_the_order_of_the_workers(engine, reachable):
 def test_an_error_of_an_actor_is_that_of_the_call(engine, reachable, error):
     with pytest.raises(type(error), match=str(error)):
         engine.run_actors(Rows, BOUNDS, lambda group: group.call(("fail", error)))
+
+
+def test_workers_of_one_process_have_an_actor_each(reachable, monkeypatch):
+    monkeypatch.setattr(dask_actors, "OPEN_SECONDS", 10)
+
+    def work(group):
+        return group.call_sum(("total",)), group.call(("double", 3))
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        ClusterEngine(client) as engine,
+    ):
+        before, (cpu, _), after = time.process_time(), engine.usage(), time.process_time()
+        assert before <= cpu <= after  # counted once
+        total, (first, second) = engine.run_actors(Rows, BOUNDS, work)
+    assert total == np.arange(40).sum()
+    np.testing.assert_array_equal(first, np.arange(20, 40) * 4)
+    np.testing.assert_array_equal(second, np.arange(20) * 4)
 
 
 def test_workers_that_cannot_be_reached_are_known_in_time(engine):

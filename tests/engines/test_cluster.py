@@ -110,6 +110,33 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
     assert len(list(marks.iterdir())) == dask_tasks.DEATHS
 
 
+def _limit(dask_scheduler=None):
+    return dask_scheduler.allowed_failures
+
+
+def _set_limit(number, dask_scheduler=None):
+    dask_scheduler.allowed_failures = number
+
+
+def test_the_scheduler_has_its_own_limit_of_deaths_again_after_fits_that_overlap(client):
+    before = client.run_on_scheduler(_limit)
+    client.run_on_scheduler(_set_limit, 7)
+    try:
+        first, second = ClusterEngine(client), ClusterEngine(client)
+        lost = Client(client.scheduler.address, set_as_default=False)
+        ClusterEngine(lost).__enter__()
+        with first:
+            second.__enter__()
+        lost.close()  # without the end of its fit, as if it was killed
+        while client.run_on_scheduler(lambda dask_scheduler, name=lost.id: name in dask_scheduler.clients):
+            time.sleep(0.05)
+        assert client.run_on_scheduler(_limit) == dask_tasks.DEATHS - 1
+        second.__exit__()
+        assert client.run_on_scheduler(_limit) == 7
+    finally:
+        client.run_on_scheduler(_set_limit, before)
+
+
 # -- the client, or the scheduler, is gone
 
 

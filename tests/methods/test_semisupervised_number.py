@@ -103,6 +103,22 @@ def test_known_labels_are_links(classes):
     assert fit(X, labels=labels).n_clusters == 4
 
 
+@pytest.mark.parametrize("options", [{}, {"c": (2, 9)}, {"c": (2, 3)}])
+def test_there_are_no_more_clusters_than_links_leave_groups(classes, options):
+    X, y = classes[0][:240], classes[1][:240]
+    labels = np.minimum(y, 1) if options.get("c") == (2, 3) else y  # of all rows: the graph has no other edges
+    found = fit(X, labels=labels, **options)
+    assert (found.n_clusters, found.n_violated) == (labels.max() + 1, 0)
+
+
+@pytest.mark.parametrize("valleys", [True, False])
+def test_a_range_is_refused_if_links_leave_fewer_groups_than_its_least(classes, valleys):
+    X, y = classes[0][:240], classes[1][:240]
+    with pytest.raises(InputError, match=r"must_links: got 5 clusters, but links .* join the rows to at most 4 groups"):
+        fit(X, (5, 9), labels=y, valleys=valleys)
+    assert fit(X, (2, 9), labels=y, valleys=False).cut(4).n_violated == 0
+
+
 def test_a_cut_at_the_number_is_the_result_and_others_can_be_had(found):
     np.testing.assert_array_equal(found.cut(4).labels, found.labels)
     cut = found.cut(3)

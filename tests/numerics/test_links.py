@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from small_links import drawn_links, written_out
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
+from bigsmic.numerics.constraints.coloring import colorable
 from bigsmic.numerics.constraints.consistency import Quotient
 from bigsmic.numerics.constraints.group_links import links_between
 from bigsmic.numerics.constraints.links import (
@@ -105,6 +107,24 @@ def test_feasibility_is_that_of_some_labeling(seed, c, m):
 def test_links_of_a_labeling_are_feasible_at_any_size():
     for n, c, m in ((500, 10, 4000), (300, 2, 3000), (3000, 3, 9000)):
         assert drawn_links(0, n, c, m)[0].n_links > m / 2
+
+
+def test_many_links_are_checked_in_no_time():
+    """Where the search for a coloring ends by its steps, each of which passes over a hundred neighbours."""
+    truth = np.random.default_rng(0).integers(0, 10, 500)
+    pairs = np.random.default_rng(1).integers(0, 500, (20_000, 2))
+    pairs = pairs[truth[pairs[:, 0]] != truth[pairs[:, 1]]]
+    make_links(500, 10, cannot=pairs[:2_000])  # compiles
+    begin = time.process_time()
+    make_links(500, 10, cannot=pairs)
+    assert time.process_time() - begin < 10  # 40 s as a loop of Python, .1 s compiled
+
+
+@pytest.mark.parametrize(("n_steps", "found"), [(2, None), (3, True)])
+def test_a_search_that_runs_out_of_steps_has_no_answer(n_steps, found):
+    triangle = np.array([[0, 1], [0, 2], [1, 2]])
+    assert colorable(triangle, 3, 3, n_steps) is found
+    assert colorable(triangle, 3, 2, 99) is False
 
 
 # -- what follows

@@ -1,6 +1,9 @@
 """Labelings are made together: rounds of moves, and passes over the rows, are as few as those of one."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -52,3 +55,17 @@ def test_gram_matrices_that_are_large_are_summed_alone(rows, monkeypatch):
     alone = bigsmic.fit(rows, 6, **OPTIONS)
     np.testing.assert_array_equal(alone.labels, together.labels)
     np.testing.assert_array_equal(alone.posterior[:], together.posterior[:])
+
+
+def test_actors_of_one_process_wait_for_each_other_while_they_find_their_halos(monkeypatch):
+    both = Barrier(2, timeout=10)
+    monkeypatch.setattr(labelings.kernel_matrix, "read_degree", lambda *args: np.ones(2))
+    monkeypatch.setattr(labelings.kernel_matrix, "loader", lambda *args: None)
+    context = SimpleNamespace(run=SimpleNamespace(read=lambda *args: np.arange(2)), settings=SimpleNamespace(seed=0))
+    shard = SimpleNamespace(blocks=range(1), halo=lambda of_block: None)
+    eigenproblem = SimpleNamespace(graph=SimpleNamespace(name="normalized.t3"))
+    actors = [labelings.StoredLabels(context, shard, eigenproblem, True) for _ in range(2)]
+    shard.halo = lambda of_block: both.wait()
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda actor: actor.graph_halo, actors))  # the barrier breaks if one waits for a lock
+    assert sorted(found) == [0, 1]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import zarr
 
 from bigsmic.errors import InputError
 from bigsmic.methods.rim.side_inputs import checked_side_inputs
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.unit
         ("i,j\n0,5\n7,2\n", np.array([[0, 5], [7, 2]])),
         ("0.5\n2\n1e-3\n", np.array([0.5, 2.0, 0.001])),
         ("weight\n0.5\n", np.array([0.5])),
+        ("row 1,row 2\n0,5\n", np.array([[0, 5]])),
         ("", np.zeros((0, 2), np.int64)),
     ],
 )
@@ -34,6 +36,22 @@ def test_what_is_no_number_is_refused(tmp_path):
     path.write_text("i,j\n0,x\n")
     with pytest.raises(InputError, match="must_links"):
         read_array("must_links", path)
+
+
+@pytest.mark.parametrize("text", ["0 5\n", "0;5\n", "0\t5\n", "0,5,\n1,2\n", ",1\n2,3\n", "0,x\n1,2\n"])
+def test_a_first_line_with_numbers_is_no_header(tmp_path, text):
+    path = tmp_path / "links.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"must_links: .* its first line, .* is neither a header nor numbers with"):
+        read_array("must_links", path)
+
+
+def test_a_zarr_array_that_is_none_is_refused_by_the_name_of_the_option(tmp_path):
+    with pytest.raises(InputError, match=r"^must_links: .*nothing.* does not exist; give an \.npy file, a \.csv"):
+        read_array("must_links", tmp_path / "nothing")
+    zarr.create_group(tmp_path / "group").create_array("labels", data=np.zeros(3, int))
+    with pytest.raises(InputError, match=r"^labels: .*is a group with arrays .*labels.*; give an \.npy file, a \.csv"):
+        read_array("labels", tmp_path / "group")
 
 
 def test_rows_of_unequal_length_are_refused():

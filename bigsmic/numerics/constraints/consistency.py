@@ -1,6 +1,5 @@
 """Consistency of links: must-linked rows are merged to vertices, and checked for contradictions and feasibility."""
 
-import heapq
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from scipy.sparse import csgraph, csr_array
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.constraints.coloring import colorable
 from bigsmic.types import Integers
 
 SHOWN = 6  # rows that an error lists
@@ -66,17 +66,11 @@ class Quotient:
         )
 
     def refuse_infeasible(self, n_clusters: int) -> None:
-        """Refuse links that are found to have no labeling with non-empty clusters."""
+        """Refuse links that are found to have no labeling with so many clusters, some of which may be empty."""
         n_labels = self.links.n_groups
         if n_labels > n_clusters:
             raise InputError(
                 f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
-            )
-        most = self.links.n_rows - len(self.links.rows) + self.n_vertices
-        if most < n_clusters <= self.links.n_rows:
-            raise InputError(
-                f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
-                "groups; ask for as many clusters, or drop links"
             )
         found = self._infeasible(n_clusters)
         if len(found):
@@ -86,6 +80,20 @@ class Quotient:
                 f"cannot_links: no labeling with {n_clusters} clusters satisfies all links among rows {shown} (each "
                 "stands for all rows must-linked with it); ask for more clusters, or drop one of these links"
             )
+
+    def refuse_too_few_groups(self, n_clusters: int) -> None:
+        """Refuse links that join the rows to fewer groups than clusters, so that some cluster would be empty."""
+        most = self.most_clusters
+        if most < n_clusters <= self.links.n_rows:
+            raise InputError(
+                f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
+                "groups; ask for as many clusters, or drop links"
+            )
+
+    @property
+    def most_clusters(self) -> int:
+        """Largest number of clusters that must-links and equal labels allow: vertices, and rows without links."""
+        return int(self.links.n_rows - len(self.links.rows)) + self.n_vertices
 
     def least_clusters(self) -> int:
         """Smallest number of clusters, from 1, for which no contradiction among the links is found."""
@@ -161,75 +169,9 @@ def _uncolorable(pairs: Integers, n: int, c: int) -> Integers:
     part = _components(pairs, n)[pairs[:, 0]]
     for number in np.unique(part):
         vertices, edges = np.unique(pairs[part == number], return_inverse=True)
-        if _Coloring(edges.reshape(-1, 2), len(vertices), c).search() is False:
+        if colorable(edges.reshape(-1, 2), len(vertices), c, COLORING_STEPS) is False:
             return vertices
     return np.zeros(0, np.int64)
-
-
-class _Coloring:
-    """Graph coloring by backtracking: the vertex with the fewest free colors comes first."""
-
-    def __init__(self, edges: Integers, n: int, c: int) -> None:
-        self.neighbors: list[list[int]] = [[] for _ in range(n)]
-        for i, j in edges.tolist():
-            self.neighbors[i].append(j)
-            self.neighbors[j].append(i)
-        self.c, self.color = c, [-1] * n
-        self.taken = [[0] * c for _ in range(n)]  # number of neighbours of a vertex with each color
-        self.queue: list[tuple[int, int, int]] = []
-        for vertex in range(n):
-            self._enqueue(vertex)
-
-    def search(self) -> Any:
-        """Return True if a coloring was found, False if there is none, None if the steps have run out."""
-        done: list[tuple[int, int]] = []  # colored vertices, and the number of colors in use before each
-        vertex, used, start = self._next(), 0, 0
-        for _ in range(COLORING_STEPS):
-            color = self._free(vertex, start, min(used + 1, self.c))  # unused colors are equivalent
-            if color is not None:
-                self._set(vertex, color)
-                done.append((vertex, used))
-                if len(done) == len(self.color):
-                    return True
-                vertex, used, start = self._next(), max(used, color + 1), 0
-            elif done:
-                self._enqueue(vertex)
-                vertex, used = done.pop()
-                start = self.color[vertex] + 1
-                self._clear(vertex)
-            else:
-                return False
-        return None
-
-    def _enqueue(self, vertex: int) -> None:
-        heapq.heappush(self.queue, (*self._urgency(vertex), vertex))
-
-    def _urgency(self, vertex: int) -> tuple[int, int]:
-        return sum(count == 0 for count in self.taken[vertex]), -len(self.neighbors[vertex])
-
-    def _next(self) -> int:
-        """The uncolored vertex with the fewest free colors; outdated entries of the heap are skipped."""
-        while True:
-            *urgency, vertex = heapq.heappop(self.queue)
-            if self.color[vertex] < 0 and tuple(urgency) == self._urgency(vertex):
-                return vertex
-
-    def _free(self, vertex: int, start: int, stop: int) -> int | None:
-        return next((color for color in range(start, stop) if self.taken[vertex][color] == 0), None)
-
-    def _set(self, vertex: int, color: int) -> None:
-        self.color[vertex] = color
-        self._count(vertex, color, 1)
-
-    def _clear(self, vertex: int) -> None:
-        color, self.color[vertex] = self.color[vertex], -1
-        self._count(vertex, color, -1)
-
-    def _count(self, vertex: int, color: int, change: int) -> None:
-        for other in self.neighbors[vertex]:
-            self.taken[other][color] += change
-            if self.color[other] < 0 and self.taken[other][color] == max(change, 0):
-                self._enqueue(other)
 
 
 def distinct(pairs: Integers) -> Integers:

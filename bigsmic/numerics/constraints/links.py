@@ -138,7 +138,7 @@ class Links:
 
 def make_links(
     n_rows: int,
-    n_clusters: int | None,
+    n_clusters: int | range | None,
     *,
     must: Any = None,
     cannot: Any = None,
@@ -150,8 +150,8 @@ def make_links(
     Parameters
     ----------
     n_rows : int
-    n_clusters : int or None
-        None if any number of clusters is allowed.
+    n_clusters : int, range or None
+        A range if any number of clusters in it is allowed, None if any at all is.
     must, cannot : array_like of int, shape (m, 2), optional
         Pairs of row numbers. A pair that is given several times, either way round, counts once.
     labels : array_like of int, shape (n_rows,), optional
@@ -190,9 +190,11 @@ def make_links(
     links = Links(n_rows, rows, np.searchsorted(rows, must), np.searchsorted(rows, cannot), whole, apart)
     quotient = Quotient.of(links)
     quotient.refuse_contradictions()
-    if n_clusters is not None:
-        quotient.refuse_infeasible(n_clusters)
-    return quotient.closed(n_clusters) if close else links
+    least, most = (n_clusters[0], n_clusters[-1]) if isinstance(n_clusters, range) else (n_clusters, n_clusters)
+    if least is not None and most is not None:
+        quotient.refuse_too_few_groups(least)
+        quotient.refuse_infeasible(most)
+    return quotient.closed(most) if close else links
 
 
 def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:
