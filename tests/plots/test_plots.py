@@ -242,6 +242,18 @@ def test_many_clusters_are_named_every_so_many(fits, ax):
     assert len(ax.patches) == 200
 
 
+@pytest.mark.filterwarnings(r"ignore:Glyph \d+ .* missing from font:UserWarning")
+@pytest.mark.parametrize(("height", "least"), [(2.4, 0.1), (4.8, 0.4)])
+def test_names_in_wide_letters_leave_room_for_the_picture(rows, height, least):
+    """Japanese letters are as wide as high: twenty of them are higher than a report's figure of sizes."""
+    result = bigsmic.fit(rows["blobs"], 4, **BRIEF).set_names({1: "日" * 21})
+    ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
+    plots.sizes(result, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    assert ax.get_position().height > least
+    assert ax.get_xticklabels()[1].get_text() == "1 " + "日" * 9 + ".."
+
+
 # -- numbers
 
 
@@ -417,6 +429,18 @@ def test_other_columns_are_bars_with_names(fits, rows, ax):
     mean = means_of(rows["blobs"], result.labels)
     heights = np.array([bar.get_height() for bar in ax.patches]).reshape(2, 5)
     assert np.sign(heights).tolist() == np.sign(mean - mean.mean(axis=0))[[1, 3]].tolist()
+
+
+def test_long_names_of_columns_leave_room_for_the_bars(fits, rows):
+    ax = Figure(layout="constrained").add_subplot()
+    names = [f"mean acceleration along the axis of the shaft of machine {name}" for name in "abcde"]
+    plots.profiles(fits("smic"), rows["blobs"], names=names, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    assert ax.get_position().height > 0.3
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    assert all(
+        name.startswith("mean accel") and name.endswith(f"achine {of}") for name, of in zip(shown, "abcde", strict=True)
+    )
 
 
 def test_a_table_that_is_there_is_drawn_without_another_pass(fits, rows, ax):
