@@ -65,10 +65,10 @@ def colors_of(labels: Integers) -> NDArray[np.str_]:
 
 
 def sureness() -> Any:
-    """Colour map from uncertain (conspicuous) to certain."""
+    """Colour map from uncertain (conspicuous) to certain; grey for what is not finite."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("sureness", SURENESS)
+    return LinearSegmentedColormap.from_list("sureness", SURENESS).with_extremes(bad=NONE)
 
 
 def text_of(cluster: int, names: Mapping[int, str]) -> str:

@@ -60,7 +60,8 @@ def profiles(
     Raises
     ------
     InputError
-        `clusters` names one that does not exist, `names` is not one for each column, or as ``Result.profiles``.
+        `clusters` names one that does not exist, `names` is not one for each column, the table is of another number
+        of clusters, or as ``Result.profiles``.
     RunMismatchError
         The rows are not those of the fit.
     """
@@ -74,6 +75,12 @@ def profiles(
         check_integer("columns_per_channel", columns_per_channel, 1)
     shown = _clusters(result, clusters)
     table = data if isinstance(data, ColumnTable) else result.profiles(data)
+    c = len(result.sizes)
+    if len(table.mean) != c:  # such as that of a fit for one of its cuts
+        raise InputError(
+            f"data: got a table of {len(table.mean):,} clusters, but the result has {c:,}; give the rows, or what "
+            "profiles(data) of this result returned"
+        )
     ax = axes_or_new(ax)
     if columns_per_channel or (names is None and are_ordered(result)):
         _lines(ax, table, shown, columns_per_channel or d)

@@ -129,6 +129,22 @@ def test_points_of_the_map_have_the_colors_of_their_clusters(fits, ax):
     assert (labels < 0).any()
 
 
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_rows_whose_number_is_not_finite_are_grey_below_the_others(fits, ax, hole):
+    """A column with gaps colours the rows that have a value, and the others do not vanish from the map."""
+    result = fits("smic")
+    rows = result.map(150).rows
+    values = np.where(np.arange(700) % 3 == 0, hole, np.arange(700))
+    plots.map(result, values, n_rows=150, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    (points,) = ax.collections
+    assert len(points.get_offsets()) == len(points.get_facecolors()) == 150
+    are_grey = (points.get_facecolors() == to_rgba_array([NONE])).all(axis=1)
+    assert are_grey.sum() == (rows % 3 == 0).sum()
+    assert are_grey[: are_grey.sum()].all()
+    assert points.get_clim() == (rows[rows % 3 > 0].min(), rows[rows % 3 > 0].max())
+
+
 def test_clusters_are_named_at_one_of_their_points(fits, ax):
     result = fits("smic")
     plots.map(result, n_rows=150, ax=ax)
@@ -449,6 +465,15 @@ def test_a_table_that_is_there_is_drawn_without_another_pass(fits, rows, ax):
     np.testing.assert_allclose(table.mean, means_of(rows["blobs"], result.labels), rtol=1e-5)
     plots.profiles(result, table, ax=ax)
     assert len(ax.patches) == 20
+
+
+def test_a_table_of_another_number_of_clusters_is_refused(fits, rows, ax):
+    table = fits("smic").profiles(rows["blobs"])
+    for result in (fits("smic").cut(3), fits("single")):
+        with pytest.raises(
+            InputError, match=r"data: got a table of 4 clusters, but .* has \d; .* profiles\(data\) of this"
+        ):
+            plots.profiles(result, table, ax=ax)
 
 
 def test_strongest_columns_of_many_are_bars():
