@@ -1,6 +1,7 @@
 """Rows that cannot be told apart: equal rows are in one cluster, none is made up, and it is said."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -111,6 +112,19 @@ def test_few_distinct_rows_are_joined_and_equal_ones_not_parted(name, many_block
     for there in (bigsmic.Result.open(tmp_path / "run"), pickle.loads(pickle.dumps(result))):
         assert np.array_equal(there.predict(rows), result.predict(rows))
     assert np.array_equal(bigsmic.fit(X, 3, n_threads=2, **options).labels, result.labels)
+
+
+def test_distinct_rows_are_told_in_the_memory_of_a_few_copies():
+    """Of wide rows, each one that was found kept all that differed from it: 21 times 256 rows."""
+    X = np.random.default_rng(0).normal(size=(256, 2000)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = Distinct(X, 21)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 21
+    assert peak < 6 * X.nbytes
 
 
 def test_few_distinct_rows_are_joined_by_the_criterion_of_ward():
