@@ -2,7 +2,10 @@
 
 import math
 import textwrap
+import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -98,6 +101,36 @@ def seconds_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
+def drawn_width(text: str) -> int:
+    """Width of a text in letters; Chinese, Japanese and Korean ones are twice as wide.
+
+    >>> drawn_width("axis"), drawn_width("加速度")
+    (4, 6)
+    """
+    return sum(map(_width_of, text))
+
+
+def _width_of(letter: str) -> int:
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def shortened(name: str, most: int = 24) -> str:
+    """A long name without its middle, as names mostly differ at their ends.
+
+    >>> shortened("amplitude"), shortened("peak amplitude at the first wire", 12), shortened("平均加速度の値", 12)
+    ('amplitude', 'peak a..wire', '平均加..の値')
+    """
+    if drawn_width(name) <= most:
+        return name
+    end = (most - 2) * 2 // 5
+    return f"{first_letters(name, most - 2 - end)}..{first_letters(name[::-1], end)[::-1]}"
+
+
+def first_letters(text: str, most: int) -> str:
+    """The first letters of a text, as many as have this width, as :func:`drawn_width` counts it."""
+    return text[: bisect_right([*accumulate(map(_width_of, text[: most + 1]))], most)]
 
 
 # -- columns: cells by the name of the column

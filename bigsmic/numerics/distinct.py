@@ -27,7 +27,7 @@ class Distinct:
             for row in found:
                 rest = _others(rest, row)
             while len(rest) and len(found) < limit:
-                found.append(rest[0])
+                found.append(rest[0].copy())  # a view would keep all rows of this turn
                 rest = _others(rest, rest[0])
             lo, step = lo + step, 2 * step
         rows = np.array(found, np.float32).reshape(-1, X.shape[1]) + np.float32(0)  # -0 becomes 0

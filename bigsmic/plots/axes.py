@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.plots.palette import NONE, SURENESS, palette
+from bigsmic.tables import drawn_width, first_letters
 from bigsmic.types import Integers
 from bigsmic.validation import brief
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MOST_BESIDE = 20
 """Clusters whose names are written horizontally on an x axis; with more, names are vertical."""
 MOST_LETTERS = 20
-"""Letters of a cluster's name that are drawn."""
+"""Letters of a cluster's name that are drawn; those of twice the width count twice."""
 MOST_NAMED = 40
 """Largest number of clusters named along an axis or on a map; with more, only some are named."""
 
@@ -64,16 +65,18 @@ def colors_of(labels: Integers) -> NDArray[np.str_]:
 
 
 def sureness() -> Any:
-    """Colour map from uncertain (conspicuous) to certain."""
+    """Colour map from uncertain (conspicuous) to certain; grey for what is not finite."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("sureness", SURENESS)
+    return LinearSegmentedColormap.from_list("sureness", SURENESS).with_extremes(bad=NONE)
 
 
 def text_of(cluster: int, names: Mapping[int, str]) -> str:
     """Number of a cluster and, if it has one, its name, which may be shortened."""
     name = names.get(cluster, "")
-    return f"{cluster} {name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 2] + '..'}".rstrip()
+    if drawn_width(name) > MOST_LETTERS:
+        name = f"{first_letters(name, MOST_LETTERS - 2)}.."
+    return f"{cluster} {name}".rstrip()
 
 
 def name_clusters(axis: Any, numbers: Sequence[int], names: Mapping[int, str]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.plots.axes import axes_or_new, refuse_other, text_of
 from bigsmic.plots.palette import NONE, palette
+from bigsmic.tables import shortened
 from bigsmic.types import Floats, Integers, Rows
 from bigsmic.validation import brief, check_integer
 from bigsmic.views.columns import ColumnTable
@@ -48,7 +49,8 @@ def profiles(
     columns_per_channel : int, optional
         Number of columns of each channel. Columns then count as ordered, and lines are interrupted between channels.
     names : sequence of str, shape (d,), optional
-        Names of the columns, which then count as unordered unless `columns_per_channel` is given.
+        Names of the columns, which then count as unordered unless `columns_per_channel` is given. Of long ones, the
+        middle is left out.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -58,7 +60,8 @@ def profiles(
     Raises
     ------
     InputError
-        `clusters` names one that does not exist, `names` is not one for each column, or as ``Result.profiles``.
+        `clusters` names one that does not exist, `names` is not one for each column, the table is of another number
+        of clusters, or as ``Result.profiles``.
     RunMismatchError
         The rows are not those of the fit.
     """
@@ -72,6 +75,12 @@ def profiles(
         check_integer("columns_per_channel", columns_per_channel, 1)
     shown = _clusters(result, clusters)
     table = data if isinstance(data, ColumnTable) else result.profiles(data)
+    c = len(result.sizes)
+    if len(table.mean) != c:  # such as that of a fit for one of its cuts
+        raise InputError(
+            f"data: got a table of {len(table.mean):,} clusters, but the result has {c:,}; give the rows, or what "
+            "profiles(data) of this result returned"
+        )
     ax = axes_or_new(ax)
     if columns_per_channel or (names is None and are_ordered(result)):
         _lines(ax, table, shown, columns_per_channel or d)
@@ -142,7 +151,7 @@ def _bars(ax: "Axes", table: ColumnTable, shown: Integers, names: Sequence[str] 
         ax.bar(range(len(at)), mean[i] / height, bottom=-i, color=color, width=0.8, label=str(k))
         ax.errorbar(range(len(at)), mean[i] / height - i, spread[i] / height, fmt="none", ecolor=NONE, elinewidth=1)
         ax.axhline(-i, color=NONE, linewidth=0.6)
-    named = [str(column) if names is None else str(names[column]) for column in table.columns[at]]
+    named = [str(column) if names is None else shortened(str(names[column])) for column in table.columns[at]]
     ax.set_xticks(range(len(at)), named, rotation=90, parse_math=False)
     ax.set(xlabel=f"column; a strip is {height:.2g} standard deviations high")
 

@@ -38,7 +38,8 @@ def map(
     result : Result
     color : {"cluster", "agreement", "posterior"} or array_like, shape (n,), optional
         Value that colours the points: the cluster, the default if the fit has labels; the agreement of the labelings;
-        the posterior of the row's label; or a number for every row of the fit. The least certain rows are drawn on top.
+        the posterior of the row's label; or a number for every row of the fit, grey where it is not finite. The least
+        certain rows are drawn on top.
     n_rows : int
         Rows of the map, at most 20,000.
     names : bool
@@ -69,8 +70,8 @@ def map(
     else:
         name = color if isinstance(color, str) else ""
         values = result._on_map(VALUES[name], n_rows) if name else np.asarray(color, np.float64)[rows]
-        order = np.argsort(-values, kind="stable")
-        style |= {"vmin": 0, "vmax": 1} if name else {}
+        order = np.argsort(np.where(np.isfinite(values), -values, -np.inf), kind="stable")
+        style |= {"vmin": 0, "vmax": 1} if name else {"plotnonfinite": True}
         drawn = ax.scatter(points[order, 0], points[order, 1], c=values[order], cmap=sureness(), **style)
         add_scale(ax, drawn, name)
     ax.set(xticks=[], yticks=[], aspect="equal")

@@ -14,9 +14,9 @@ from bigsmic.plots.maps import VALUES
 from bigsmic.report.details import Details
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tallied, Tally
-from bigsmic.report.words import shortened
 from bigsmic.stages import columns
 from bigsmic.store import Source
+from bigsmic.tables import shortened
 from bigsmic.types import Integers
 from bigsmic.views.clusters import Certain, ClusterTotals
 from bigsmic.views.columns import ColumnTable, ColumnTotals, archive_of

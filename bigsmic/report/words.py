@@ -50,18 +50,6 @@ def duration(seconds: float) -> str:
     return seconds_text(seconds)
 
 
-def shortened(name: str, most: int = 24) -> str:
-    """A long name without its middle, as names mostly differ at their ends.
-
-    >>> shortened("amplitude"), shortened("peak amplitude at the first wire", 12)
-    ('amplitude', 'peak a..wire')
-    """
-    if len(name) <= most:
-        return name
-    end = (most - 2) * 2 // 5
-    return f"{name[: most - 2 - end]}..{name[len(name) - end :]}"
-
-
 def listed(items: Iterable[object], most: int = 8) -> str:
     """A list of items for a sentence; only the first ones if there are many.
 

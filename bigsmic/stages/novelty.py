@@ -83,12 +83,13 @@ def _sigma(context: Context, p: int) -> NDArray[np.float32]:
 def _of_shapes(context: Context, n_clusters: int) -> None:
     """Deviations of sampled rows from the means of their clusters."""
     stored, rows = _sample(context)
-    X, y = context.scaler.apply(stored), np.asarray(read_array(context, "labels")[rows])
+    y = np.asarray(read_array(context, "labels")[rows])
     known = y >= 0
     if not known.any():
         return
-    found = novelty.shapes(X[known], y[known], n_clusters)
-    ratios = novelty.left_out_ratios(X[known], y[known], found)
+    X, y = context.scaler.apply(stored if known.all() else stored[known]), y[known]
+    found = novelty.shapes(X, y, n_clusters)
+    ratios = novelty.left_out_ratios(X, y, found)
     if len(ratios):
         _write(context, found._asdict(), ratios, 0.0)
 

@@ -1,6 +1,7 @@
 """MSPC on the pipeline: chunks, the run directory, predictions, the estimator, the score."""
 
 import json
+import tracemalloc
 import warnings
 
 import dask.array
@@ -83,6 +84,24 @@ def test_predictions_are_the_labels(blobs):
     assert_array_equal(result.predict(X), result.labels)
     assert_allclose(result.predict_proba(X), result.posterior, atol=1e-6)
     assert_allclose(np.asarray(result.posterior).sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["mpm", "gep", "eig"])
+def test_the_matrices_of_a_split_in_the_span_are_as_many_as_planned(solver):
+    """Rows fewer than columns: the plan has so many matrices of n by n, and a limit of memory relies on it."""
+    n = 300
+    X = np.random.default_rng(0).normal(size=(n, 2 * n))
+    X[::2] += 0.3
+    settings = SplitSettings(solver, 1.0)
+    tracemalloc.start()
+    try:
+        products = [X @ X.T / 2, X @ X.T]  # the run's, which are held meanwhile
+        found = mspc_span.Span(*map(mspc_span.centred, products))
+        found.split(span.two_means(found.plain, 0, 3), settings)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < span.N_MATRICES * 8 * n**2
 
 
 def test_a_posterior_of_a_half_is_the_hyperplane(blobs):

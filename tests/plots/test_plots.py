@@ -129,6 +129,22 @@ def test_points_of_the_map_have_the_colors_of_their_clusters(fits, ax):
     assert (labels < 0).any()
 
 
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_rows_whose_number_is_not_finite_are_grey_below_the_others(fits, ax, hole):
+    """A column with gaps colours the rows that have a value, and the others do not vanish from the map."""
+    result = fits("smic")
+    rows = result.map(150).rows
+    values = np.where(np.arange(700) % 3 == 0, hole, np.arange(700))
+    plots.map(result, values, n_rows=150, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    (points,) = ax.collections
+    assert len(points.get_offsets()) == len(points.get_facecolors()) == 150
+    are_grey = (points.get_facecolors() == to_rgba_array([NONE])).all(axis=1)
+    assert are_grey.sum() == (rows % 3 == 0).sum()
+    assert are_grey[: are_grey.sum()].all()
+    assert points.get_clim() == (rows[rows % 3 > 0].min(), rows[rows % 3 > 0].max())
+
+
 def test_clusters_are_named_at_one_of_their_points(fits, ax):
     result = fits("smic")
     plots.map(result, n_rows=150, ax=ax)
@@ -240,6 +256,18 @@ def test_many_clusters_are_named_every_so_many(fits, ax):
     plots.sizes(fits("many"), ax=ax)
     assert len(ax.get_xticks()) <= 40
     assert len(ax.patches) == 200
+
+
+@pytest.mark.filterwarnings(r"ignore:Glyph \d+ .* missing from font:UserWarning")
+@pytest.mark.parametrize(("height", "least"), [(2.4, 0.1), (4.8, 0.4)])
+def test_names_in_wide_letters_leave_room_for_the_picture(rows, height, least):
+    """Japanese letters are as wide as high: twenty of them are higher than a report's figure of sizes."""
+    result = bigsmic.fit(rows["blobs"], 4, **BRIEF).set_names({1: "日" * 21})
+    ax = Figure(figsize=(6.4, height), layout="constrained").add_subplot()
+    plots.sizes(result, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    assert ax.get_position().height > least
+    assert ax.get_xticklabels()[1].get_text() == "1 " + "日" * 9 + ".."
 
 
 # -- numbers
@@ -419,12 +447,33 @@ def test_other_columns_are_bars_with_names(fits, rows, ax):
     assert np.sign(heights).tolist() == np.sign(mean - mean.mean(axis=0))[[1, 3]].tolist()
 
 
+def test_long_names_of_columns_leave_room_for_the_bars(fits, rows):
+    ax = Figure(layout="constrained").add_subplot()
+    names = [f"mean acceleration along the axis of the shaft of machine {name}" for name in "abcde"]
+    plots.profiles(fits("smic"), rows["blobs"], names=names, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    assert ax.get_position().height > 0.3
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    assert all(
+        name.startswith("mean accel") and name.endswith(f"achine {of}") for name, of in zip(shown, "abcde", strict=True)
+    )
+
+
 def test_a_table_that_is_there_is_drawn_without_another_pass(fits, rows, ax):
     result = fits("smic")
     table = result.profiles(rows["blobs"])
     np.testing.assert_allclose(table.mean, means_of(rows["blobs"], result.labels), rtol=1e-5)
     plots.profiles(result, table, ax=ax)
     assert len(ax.patches) == 20
+
+
+def test_a_table_of_another_number_of_clusters_is_refused(fits, rows, ax):
+    table = fits("smic").profiles(rows["blobs"])
+    for result in (fits("smic").cut(3), fits("single")):
+        with pytest.raises(
+            InputError, match=r"data: got a table of 4 clusters, but .* has \d; .* profiles\(data\) of this"
+        ):
+            plots.profiles(result, table, ax=ax)
 
 
 def test_strongest_columns_of_many_are_bars():

@@ -1,6 +1,7 @@
 """Rows that cannot be told apart: equal rows are in one cluster, none is made up, and it is said."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -113,6 +114,19 @@ def test_few_distinct_rows_are_joined_and_equal_ones_not_parted(name, many_block
     assert np.array_equal(bigsmic.fit(X, 3, n_threads=2, **options).labels, result.labels)
 
 
+def test_distinct_rows_are_told_in_the_memory_of_a_few_copies():
+    """Of wide rows, each one that was found kept all that differed from it: 21 times 256 rows."""
+    X = np.random.default_rng(0).normal(size=(256, 2000)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        found = Distinct(X, 21)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found) == 21
+    assert peak < 6 * X.nbytes
+
+
 def test_few_distinct_rows_are_joined_by_the_criterion_of_ward():
     rng = np.random.default_rng(3)
     rows, counts = rng.normal(size=(20, 3)).astype(np.float32), rng.integers(1, 40, 20)
@@ -135,6 +149,28 @@ def test_an_open_number_is_cut_up_to_the_distinct_rows():
     assert_one_cluster_each(result.cut(3).labels, which, 3)
     with pytest.raises(InputError, match="no more than 3 rows of the fit differ"):
         result.cut(4)
+
+
+def test_an_open_fit_of_few_distinct_rows_says_so_and_is_not_cut_by_a_graph_of_copies():
+    """Twelve rows in four far groups: each row and its copies are a part of the graph, which trees merge at random."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat([[0, 0], [90, 0], [0, 90], [90, 90]], 3, axis=0) + rng.normal(size=(12, 2))
+    X = np.repeat(rows, 60, axis=0)[rng.permutation(720)]
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.settings.undecided
+    assert "no more than 12 rows differ: fit again with a number of clusters, at most 12" in repr(result)
+    with pytest.raises(InputError, match=r"labels: .* no more than 12 rows differ: fit again with a number"):
+        _ = result.labels
+    for ask in (lambda: result.cut(4), lambda: result.tree, lambda: result.stability):
+        with pytest.raises(InputError, match="no more than 12 rows of the fit differ, and a graph of their copies"):
+            ask()
+    group = (X > 45) @ [1, 2]
+    assert_one_cluster_each(bigsmic.fit(X, 4, n_threads=1).labels, group, 4)
+
+
+def test_an_open_fit_of_equal_rows_says_that_they_are_one_cluster():
+    result = bigsmic.fit(np.ones((50, 2)), n_threads=1)
+    assert "all rows are equal: they are one cluster" in repr(result)
 
 
 def test_links_and_labels_that_equal_rows_cannot_keep_are_refused():

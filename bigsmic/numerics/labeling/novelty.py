@@ -31,6 +31,7 @@ MOST_TRUSTED = 3.0
 """Largest value of the novelty above which posteriors are tempered."""
 LEAST_SPREAD = 0.05
 """Least spread of a column within a cluster, as a share of that over all rows."""
+_TILE_ENTRIES = 1 << 20  # of rows that are compared with shapes at a time
 
 
 class Scale(NamedTuple):
@@ -121,9 +122,15 @@ def left_out_ratios(X: Floats, labels: Integers, found: Shapes) -> NDArray[np.fl
         For rows of clusters with at least three rows.
     """
     counts = np.bincount(labels, minlength=len(found.means))
-    kept = counts[labels] > 2
-    X, labels = np.asarray(X, np.float64)[kept], labels[kept]
-    n = counts[labels][:, None].astype(np.float64)
+    kept = np.flatnonzero(counts[labels] > 2)
+    step = max(1, _TILE_ENTRIES // X.shape[1])  # as several arrays of the rows in float64 would be large
+    tiles = (kept[lo : lo + step] for lo in range(0, len(kept), step))
+    parts = [_left_out_ratios(X[tile], labels[tile], counts, found) for tile in tiles]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _left_out_ratios(X: Floats, labels: Integers, counts: Integers, found: Shapes) -> NDArray[np.float64]:
+    X, n = np.asarray(X, np.float64), counts[labels][:, None].astype(np.float64)
     squares, variance = np.square(X - found.means[labels]), np.square(found.spreads[labels])
     without = (n * variance - n / (n - 1) * squares) / (n - 1)
     without = np.maximum(without, np.square(LEAST_SPREAD) * variance)
@@ -142,10 +149,11 @@ def shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
     X = np.asarray(X, np.float64)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     least = np.where(spread > 0, LEAST_SPREAD * spread, 1.0)
-    parts = [X[labels == y] for y in range(n_clusters)]
-    means = [part.mean(axis=0) if len(part) else mean for part in parts]
-    spreads = [np.maximum(part.std(axis=0) if len(part) else spread, least) for part in parts]
-    return Shapes(np.array(means), np.array(spreads))
+    found = Shapes(np.tile(mean, (n_clusters, 1)), np.tile(np.maximum(spread, least), (n_clusters, 1)))
+    for y in np.unique(labels[labels >= 0]):
+        part = X[labels == y]
+        found.means[y], found.spreads[y] = part.mean(axis=0), np.maximum(part.std(axis=0), least)
+    return found
 
 
 def trusted_of(fitted: Floats) -> float:

@@ -8,7 +8,8 @@ from bigsmic import plots
 from bigsmic.plots.columns import are_ordered
 from bigsmic.report.document import WIDTH, Figure, Part, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count, listed, shortened
+from bigsmic.report.words import count, listed
+from bigsmic.tables import drawn_width, shortened
 from bigsmic.views.columns import ColumnTable
 
 AT_ONCE = 20
@@ -42,7 +43,7 @@ def _figure(subject: Subject, table: ColumnTable, clusters: list[int]) -> Figure
     )
     said = f"Mean and spread of the columns in {count(len(clusters), 'cluster')}"
     caption = f"{said}: {listed(clusters, AT_ONCE)}. {_how(subject)}"
-    room = max(map(len, names or [""])) / MOST_CHARACTERS_PER_INCH  # of the names below
+    room = max(map(drawn_width, names or [""])) / MOST_CHARACTERS_PER_INCH  # of the names below
     return Figure(draw, said, caption, (WIDTH, 1.2 + room + 0.5 * len(clusters)))
 
 
