@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import time
 
 import numpy as np
 import pytest
@@ -109,15 +108,22 @@ def test_links_of_a_labeling_are_feasible_at_any_size():
         assert drawn_links(0, n, c, m)[0].n_links > m / 2
 
 
-def test_many_links_are_checked_in_no_time():
-    """Where the search for a coloring ends by its steps, each of which passes over a hundred neighbours."""
+@pytest.mark.parametrize("seed", range(30))
+def test_colorings_are_found_if_there_are_any(seed):
+    draw, n = np.random.default_rng(seed), 7
+    every = np.array(list(itertools.combinations(range(n), 2)))
+    edges = every[draw.random(len(every)) < draw.uniform(0.2, 0.9)]
+    for c in range(1, 5):
+        exists = any(all(of[i] != of[j] for i, j in edges) for of in itertools.product(range(c), repeat=n))
+        assert colorable(edges, n, c, 10_000) is exists
+
+
+def test_many_links_between_few_rows_end_the_search_by_its_steps():
+    """Each of 200,000 steps passes over some seventy neighbours."""
     truth = np.random.default_rng(0).integers(0, 10, 500)
     pairs = np.random.default_rng(1).integers(0, 500, (20_000, 2))
     pairs = pairs[truth[pairs[:, 0]] != truth[pairs[:, 1]]]
-    make_links(500, 10, cannot=pairs[:2_000])  # compiles
-    begin = time.process_time()
-    make_links(500, 10, cannot=pairs)
-    assert time.process_time() - begin < 10  # 40 s as a loop of Python, .1 s compiled
+    assert make_links(500, 10, cannot=pairs).n_links > 15_000
 
 
 @pytest.mark.parametrize(("n_steps", "found"), [(2, None), (3, True)])
