@@ -195,10 +195,7 @@ def are_few(context: Context) -> bool:
 
 
 def refuse_cut(context: Context, n_clusters: int = 0) -> None:
-    """Refuse to cut a fit without trees of use: of a single cluster, or of few rows and their copies.
-
-    The latter can only be cut into one cluster for each row that differs.
-    """
+    """Refuse to cut a fit without trees: of a single cluster, or of equal rows, into more clusters than differ."""
     if context.settings.n_clusters == 1 and not context.settings.open:
         raise AbsentResultError(
             "cut: the fit was given a single cluster, and has neither labelings nor trees; fit again, without a number "
@@ -212,25 +209,6 @@ def refuse_cut(context: Context, n_clusters: int = 0) -> None:
             f"cut: no more than {info['rows']} rows of the fit differ, and equal rows are in one cluster; fit again, "
             f"for at most {info['rows']} clusters"
         )
-    if n_clusters != info["rows"] and are_copies(context):
-        raise InputError(
-            f"cut: no more than {info['rows']} rows of the fit differ, and a graph of their copies does not tell which "
-            f"are alike; fit again with a number of clusters, at most {info['rows']}, which joins those that are"
-        )
-
-
-def are_copies(context: Context) -> bool:
-    """Whether so few rows differ that a fit with a number joins them, as the graph connects rows to their copies."""
-    if not context.run.done(STAGE, 0):
-        return False
-    info = context.run.info(STAGE, 0)
-    return bool(info["is_exact"] and info["rows"] <= min(FEW, context.n // 2))
-
-
-def n_different(context: Context) -> int:
-    """Number of the distinct rows, of a fit that has counted them."""
-    found: int = context.run.info(STAGE, 0)["rows"]
-    return found
 
 
 class Model:

@@ -151,28 +151,6 @@ def test_an_open_number_is_cut_up_to_the_distinct_rows():
         result.cut(4)
 
 
-def test_an_open_fit_of_few_distinct_rows_says_so_and_is_not_cut_by_a_graph_of_copies():
-    """Twelve rows in four far groups: each row and its copies are a part of the graph, which trees merge at random."""
-    rng = np.random.default_rng(0)
-    rows = np.repeat([[0, 0], [90, 0], [0, 90], [90, 90]], 3, axis=0) + rng.normal(size=(12, 2))
-    X = np.repeat(rows, 60, axis=0)[rng.permutation(720)]
-    result = bigsmic.fit(X, n_threads=1)
-    assert result.settings.undecided
-    assert "no more than 12 rows differ: fit again with a number of clusters, at most 12" in repr(result)
-    with pytest.raises(InputError, match=r"labels: .* no more than 12 rows differ: fit again with a number"):
-        _ = result.labels
-    for ask in (lambda: result.cut(4), lambda: result.tree, lambda: result.stability):
-        with pytest.raises(InputError, match="no more than 12 rows of the fit differ, and a graph of their copies"):
-            ask()
-    group = (X > 45) @ [1, 2]
-    assert_one_cluster_each(bigsmic.fit(X, 4, n_threads=1).labels, group, 4)
-
-
-def test_an_open_fit_of_equal_rows_says_that_they_are_one_cluster():
-    result = bigsmic.fit(np.ones((50, 2)), n_threads=1)
-    assert "all rows are equal: they are one cluster" in repr(result)
-
-
 def test_links_and_labels_that_equal_rows_cannot_keep_are_refused():
     X, _ = three(20)
     with pytest.raises(InputError, match=r"got 5 clusters with links, but no more than 3 rows differ; ask for 3 at"):

@@ -222,26 +222,13 @@ class SMICResult(LabelingsResult):
 
     @property
     def _can_be_cut(self) -> bool:
-        if distinct.are_copies(self._context):
-            return False
         return self.valleys is not None or tree_cuts.has_trees(self._context)
 
     def _open_line(self) -> str:
-        if self._can_be_cut:
-            return super()._open_line()
-        return f"The fit was given no number of clusters and {self._treeless()}."
+        return super()._open_line() if self._can_be_cut else f"The fit was given no number of clusters and {TREELESS}."
 
     def _open_reason(self) -> str:
-        return super()._open_reason() if self._can_be_cut else self._treeless()
-
-    def _treeless(self) -> str:
-        """Why there is nothing to cut, and what to do."""
-        if not distinct.are_copies(self._context):
-            return TREELESS
-        k = distinct.n_different(self._context)
-        if k == 1:
-            return "all rows are equal: they are one cluster"
-        return f"no more than {k} rows differ: fit again with a number of clusters, at most {k}"
+        return super()._open_reason() if self._can_be_cut else TREELESS
 
     @cached_property
     def noise(self) -> NDArray[np.float32]:
@@ -318,8 +305,6 @@ class SMICResult(LabelingsResult):
         ------
         AbsentResultError
             The fit has no labelings to cut, as it has few rows.
-        InputError
-            It is of a single cluster, or of few distinct rows.
         """
         import pandas as pd
 
