@@ -138,6 +138,18 @@ def test_fitted_rows_are_predicted_as_they_are(touching):
     np.testing.assert_array_equal(result.predict(X[:300]), np.asarray(result.labels)[:300])
 
 
+def test_rows_with_copies_are_not_parted_from_them(monkeypatch):
+    err(monkeypatch)
+    monkeypatch.setattr(neighbor_votes, "drop", lambda job: None)
+    X = overlapping(600)
+    context = bigsmic.fit(np.concatenate([X, X[:300]]), 6, **OPTIONS)._context
+    draft, final = (read(context, stage, "labels") for stage in ("draft", "final"))
+    rows = read(context, "rows", "rows")
+    has_copy = (rows < 300) | (rows >= 600)
+    assert np.count_nonzero(draft != final) > 10
+    np.testing.assert_array_equal(final[has_copy], draft[has_copy])
+
+
 def test_labels_by_valleys_alone_are_not_put_to_the_vote():
     draw = np.random.default_rng(0)
     X = (10 * np.eye(4)[draw.integers(0, 4, 800)] + draw.normal(size=(800, 4))).astype(np.float32)

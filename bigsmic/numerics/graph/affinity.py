@@ -222,6 +222,14 @@ def _ranks(place: Integers) -> NDArray[np.uint16]:
 # -- kernel
 
 
+def have_copies(graph: GraphBlock) -> NDArray[np.bool_]:
+    """Whether each row of a block has a neighbour that is equal to it: ndarray of bool, shape (hi - lo,)."""
+    rows = np.repeat(np.arange(graph.hi - graph.lo), np.diff(graph.indptr))
+    found = np.zeros(graph.hi - graph.lo, bool)
+    found[rows[graph.sq_distances == 0]] = True
+    return found
+
+
 def kernel_block(graph: GraphBlock, t: int, weight: Any, sigma_own: Floats, sigma_halo: Floats) -> KernelBlock:
     """Kernel of one block on the edges of the t-graph; zero diagonal.
 
