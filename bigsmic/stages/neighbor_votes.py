@@ -12,7 +12,6 @@ from bigsmic.numerics.labeling import noise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import gaussians, kernel_matrix
-from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.noise import log_distances
 from bigsmic.types import Floats, Integers
@@ -48,7 +47,9 @@ def _vote(context: Context, p: int) -> None:
     kernel, c = kernel_matrix.weights_block(context, widest(context), p), context.settings.n_clusters
     own, around = _labels(context, p), context.at(DRAFT, partial(_labels, context), kernel.halo)
     found = numerics.in_graph(kernel, np.concatenate([own, around]), c)
-    may_move = are_inside(context, log_distances(context, p), own) & ~affinity.have_copies(read_graph(context, p))
+    read = context.run.reader("graph", p)
+    is_bound = affinity.have_copies(read("indptr"), read("sq_distances"))  # a copy might stay
+    may_move = are_inside(context, log_distances(context, p), own) & ~is_bound
     labels = np.where(may_move, found, own)
     context.run.write(OUTVOTED, p, {"labels": labels, "staying": np.bincount(own[labels == own], minlength=c)})
 

@@ -88,7 +88,7 @@ class BlockStore(RunGroup):
 
     @property
     def _kept(self) -> list[str]:
-        """Stages that the fit wrote, as far as it is finished; runs of earlier versions do not say."""
+        """Stages that the finished fit wrote; none if it has not ended."""
         names: Any = (self.attribute("kept") or {}).get("stages", [])
         return list(names)
 

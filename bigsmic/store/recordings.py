@@ -211,7 +211,7 @@ def _as_it_is(node: Any) -> Any:
         return node
     place, its_format = node.store_path, node.metadata.zarr_format
     found = zarr.open_group(place.store, path=place.path, mode="r", zarr_format=its_format, use_consolidated=False)
-    return found if any(True for _ in found.keys()) else node  # noqa: SIM118
+    return found if next(iter(found.keys()), None) is not None else node
 
 
 def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:

@@ -47,18 +47,8 @@ __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", 
 
 OF_ONE_CUT = (
     *("assigned", "scores", "consensus", "eigenvector_sets"),
-    *(
-        "gaussians",
-        "draft",
-        "outvoted",
-        "final",
-        "sharpness",
-        "spacing",
-        "noise_scores",
-        "numbering",
-        "names",
-        "output",
-    ),
+    *("gaussians", "draft", "outvoted", "final", "sharpness"),
+    *("spacing", "noise_scores", "numbering", "names", "output"),
     *update_log.AFTER_FIT,
 )
 """Stages that depend on the number of clusters."""

@@ -222,12 +222,10 @@ def _ranks(place: Integers) -> NDArray[np.uint16]:
 # -- kernel
 
 
-def have_copies(graph: GraphBlock) -> NDArray[np.bool_]:
-    """Whether each row of a block has a neighbour that is equal to it: ndarray of bool, shape (hi - lo,)."""
-    rows = np.repeat(np.arange(graph.hi - graph.lo), np.diff(graph.indptr))
-    found = np.zeros(graph.hi - graph.lo, bool)
-    found[rows[graph.sq_distances == 0]] = True
-    return found
+def have_copies(indptr: Integers, sq_distances: Floats) -> NDArray[np.bool_]:
+    """Whether rows have a neighbour equal to them: bool, shape (b,); arrays are those of :class:`GraphBlock`."""
+    n_equal = _running(sq_distances == 0)[indptr]
+    return n_equal[1:] > n_equal[:-1]
 
 
 def kernel_block(graph: GraphBlock, t: int, weight: Any, sigma_own: Floats, sigma_halo: Floats) -> KernelBlock:

@@ -45,8 +45,8 @@ def after_vote(
 ) -> NDArray[np.int32]:
     """Labels of rows after a vote of their neighbours.
 
-    With ``w_iy`` the sum of the weights of row i with its neighbours in cluster y, the label is the y with
-    ``w_iy > 0.6 sum_z w_iz``, and that which the row had if there is none.
+    With ``w_iy`` the sum of the weights of row i with its neighbours in cluster y, the label is the y whose ``w_iy`` is
+    more than :data:`MAJORITY` of their sum, and that which the row had if there is none.
 
     Parameters
     ----------
