@@ -266,6 +266,18 @@ def noisy_table(seed):
     return X[:, rng.permutation(X.shape[1])], y
 
 
+def faint_table(seed):
+    """Clusters in three to five columns, hardly wider than the noise in seven to 40 others, shuffled."""
+    rng = np.random.default_rng([14, seed])
+    c, q, n = int(rng.integers(2, 8)), int(rng.integers(3, 6)), int(rng.integers(500, 3000))
+    y = rng.choice(c, n, p=rng.dirichlet(np.full(c, 5.0)))
+    means = rng.standard_normal((c, q))
+    means *= np.sqrt(rng.uniform(0.6, 2.5) / means.var(axis=0))
+    X = np.column_stack([means[y], np.zeros((n, int(rng.integers(7, 41))))])
+    X += rng.standard_normal(X.shape)
+    return X[:, rng.permutation(X.shape[1])], y
+
+
 def groups(seed):
     """Twelve Gaussian clusters in three distant groups, 20 columns."""
     rng = np.random.default_rng([12, seed])
@@ -299,6 +311,7 @@ SIMULATED = {
         components,
         scores,
         noisy_table,
+        faint_table,
         groups,
         classification,
     )

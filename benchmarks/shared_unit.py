@@ -20,7 +20,7 @@ from bigsmic.numerics import shared_unit
 from bigsmic.numerics.moments import moments, spreads
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
-CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "ALIKE")
+CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "ALIKE", "LEVEL")
 
 
 def main():
@@ -86,12 +86,13 @@ def report(rows, half):
             "ranges": row["range_ratio"],
             "order": row["order"],
             "narrow": row["narrowest"],
+            "level": row["level"],
         }
         for name, row in rows.items()
     }
     table(
         shown,
-        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order", "narrow"),
+        (*CHOICES, "majority", "auto", "neighbors", "all", "evidence", "ranges", "order", "narrow", "level"),
         half,
     )
     kinds = {}
@@ -122,8 +123,8 @@ def swept(rows, name, factor):
 
 
 def _multiplied(name, value, factor):
-    """A constant multiplied by a factor: of a correlation its distance from 1, of a range its lower end."""
-    if name == "ORDER":
+    """A constant multiplied by a factor: of a correlation or level its distance from 1, of a range its lower end."""
+    if name in ("ORDER", "LEVEL"):
         return 1 - factor * (1 - value)
     return (value[0] * factor, value[1]) if name == "ALIKE" else factor * value
 

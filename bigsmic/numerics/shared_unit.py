@@ -22,7 +22,10 @@ ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
 ALIKE = (0.125, 0.5)
 """Spread of the narrowest column over that of the widest, between which all are in one unit: with less, some are in
-units of their own; with more, there is nothing to see, and dividing changes little."""
+units of their own; with more, they may be the same by chance."""
+LEVEL = 0.9
+"""Spread of the narrowest column over that of the median one, from which half of the columns are noise of one level, if
+it is no more than that over the widest: else all columns are equally wide, and there is nothing to see."""
 PREVAILED = 1 / 3
 """Largest share of such columns in which one value has half of the rows: their spreads tell how rare others are."""
 FEWEST_COLUMNS = 11
@@ -59,6 +62,8 @@ class Likeness(NamedTuple):
     narrowest : float
         Standard deviation of the narrowest of these columns over that of the widest; 0 if there are few columns, or in
         more than a third of them one value has half of the rows.
+    level : float
+        The same over that of the median column.
     """
 
     neighbors: float
@@ -68,6 +73,7 @@ class Likeness(NamedTuple):
     order: float
     order_evidence: float
     narrowest: float
+    level: float
 
     @property
     def sign(self) -> str | None:
@@ -78,10 +84,11 @@ class Likeness(NamedTuple):
             return "neighbors"
         if self.order >= ORDER and self.order_evidence > EVIDENCE:
             return "order"
-        return "spreads" if ALIKE[0] <= self.narrowest <= ALIKE[1] else None
+        is_noise = self.narrowest <= LEVEL <= self.level
+        return "spreads" if ALIKE[0] <= self.narrowest and (self.narrowest <= ALIKE[1] or is_noise) else None
 
 
-_APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+_APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
@@ -130,7 +137,8 @@ def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
     excess = c - all_pairs * w
     spread = np.sqrt((excess**2).sum())
     evidence = excess.sum() / spread if spread > 0 else 0.0
-    figures = (c.sum() / w.sum(), all_pairs, evidence, _range_ratio(total), *_order(total), _narrowest(total, prevails))
+    of_neighbors = (c.sum() / w.sum(), all_pairs, evidence)
+    figures = (*of_neighbors, _range_ratio(total), *_order(total), *_narrowest(total, prevails))
     return Likeness(*(round(float(figure), DIGITS) for figure in figures))
 
 
@@ -180,10 +188,10 @@ def _order(total: Moments) -> tuple[float, float]:
     return order, order * np.sqrt(d - 1)
 
 
-def _narrowest(total: Moments, prevails: NDArray[np.bool_]) -> float:
-    """Smallest over largest spread of the non-constant columns; see :class:`Likeness`."""
+def _narrowest(total: Moments, prevails: NDArray[np.bool_]) -> tuple[float, float]:
+    """Smallest over largest and over median spread of the non-constant columns; see :class:`Likeness`."""
     varies = (total.high > total.low) & (total.m2 > 0)
-    m2 = total.m2[varies]
+    m2 = np.sort(total.m2[varies])
     if len(m2) < FEWEST_COLUMNS or np.mean(prevails[varies]) > PREVAILED:
-        return 0.0
-    return np.sqrt(m2.min() / m2.max())
+        return 0.0, 0.0
+    return np.sqrt(m2[0] / m2[-1]), np.sqrt(m2[0] / m2[len(m2) // 2])

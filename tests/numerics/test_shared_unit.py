@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.numerics.moments import moments, spreads, without_extremes
-from bigsmic.numerics.shared_unit import EXTREME_SHARE, likeness, need_no_scaling
+from bigsmic.numerics.shared_unit import ALIKE, EXTREME_SHARE, LEVEL, likeness, need_no_scaling
 
 
 def waveforms(n=400, d=40, seed=0):
@@ -107,6 +107,33 @@ def test_narrowest_is_the_ratio_of_extreme_spreads():
     spread = without_extremes(noisy(), EXTREME_SHARE).std(axis=0)
     assert found(noisy()).narrowest == pytest.approx(spread.min() / spread.max(), abs=1e-9)
     assert found(np.column_stack([noisy(), np.ones(900)])).narrowest == found(noisy()).narrowest
+
+
+def faint(n_noise=20):
+    """As :func:`noisy`, but hardly wider than the noise."""
+    X = noisy(n_noise)
+    X[:, :2] *= 1.3 / X[:, :2].std(axis=0)
+    return X
+
+
+def test_noise_of_one_level_beside_columns_that_are_hardly_wider_is_not_divided():
+    assert ALIKE[1] < found(faint()).narrowest < LEVEL < found(faint()).level
+    assert scale(faint()) is None
+
+
+def test_columns_hardly_wider_than_others_are_divided_unless_half_of_them_are_noise_of_one_level():
+    evenly = noisy() * np.linspace(1.0, 1.8, 22)[np.random.default_rng(0).permutation(22)] / noisy().std(axis=0)
+    assert ALIKE[1] < found(evenly).narrowest < LEVEL
+    assert found(evenly).level < LEVEL
+    assert scale(evenly) == "standard"
+    assert found(noisy()[:, 2:]).narrowest > LEVEL  # nothing but noise
+    assert scale(noisy()[:, 2:]) == "standard"
+
+
+def test_level_is_the_ratio_of_the_narrowest_spread_to_the_median_one():
+    spread = without_extremes(noisy(), EXTREME_SHARE).std(axis=0)
+    assert found(noisy()).level == pytest.approx(spread.min() / np.sort(spread)[len(spread) // 2], abs=1e-9)
+    assert found(noisy(8)).level == 0
 
 
 def test_columns_are_divided_if_they_are_few_or_one_is_far_wider_or_narrower():
