@@ -395,6 +395,7 @@ def test_what_only_smic_has_is_said(toy, what):
         ({"prior": (0.5, 0.5)}, "prior: got 2 values for n_clusters=None"),
         ({"prior": (0.5, -0.5), "c": 2}, "use positive values"),
         ({"n_init_categories": 2, "c": 3}, "n_init_categories: got 2 for 3 clusters"),
+        ({"prior": (0.5, 0.5), "n_init_categories": 3, "c": 2}, "n_init_categories: got 3 with a prior of 2 shares"),
         ({"learning_rate": float("nan")}, "learning_rate: got nan"),
         ({"tau": 0}, "tau: got 0"),
         ({"c": 500}, "got 500 clusters for 450 rows"),
@@ -417,6 +418,8 @@ def test_a_strength_that_leaves_one_category_is_refused(toy):
         InputError, match=r"c \(n_clusters\): got 3, but fewer of 30 initial categories stay alive; use a reg below 50"
     ):
         fit(toy[0], 3, reg=50.0)
+    with pytest.raises(InputError, match=r"fewer of 3 initial categories stay alive.*or leave out the shares of prior"):
+        fit(toy[0], 3, reg=50.0, prior=(0.5, 0.25, 0.25))
 
 
 def test_a_learning_rate_that_is_too_high_is_refused(toy):
