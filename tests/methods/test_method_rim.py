@@ -377,6 +377,16 @@ def test_what_only_smic_has_is_said(toy, what):
         result.cut(2)
 
 
+@pytest.mark.parametrize("unit", [2.0**1023, 2.0**-1040])
+def test_the_unit_of_weights_does_not_matter(unit, toy):
+    X, y = toy
+    weights = np.where(y == 0, 1.0, 0.5)
+    options = {"solver": "lbfgs", "n_init_categories": 5}
+    plain, other = (fit(X, 3, sample_weight=given, **options) for given in (weights, weights * unit))
+    np.testing.assert_array_equal(other.labels, plain.labels)
+    assert other.diagnostics["objective"] == plain.diagnostics["objective"]
+
+
 # -- what cannot be
 
 
@@ -404,6 +414,13 @@ def test_what_only_smic_has_is_said(toy, what):
 def test_bad_settings_are_refused(toy, options, match):
     with pytest.raises(InputError, match=match):
         fit(toy[0], **options)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "prior"])
+def test_complex_numbers_are_refused_where_real_ones_are_needed(name, toy):
+    given = np.full(450 if name == "sample_weight" else 3, 1 + 1j)
+    with pytest.raises(InputError, match=f"{name}: got a .*complex128 is not real"):
+        fit(toy[0], 3, **{name: given})
 
 
 def test_options_of_smic_are_refused(toy):
