@@ -113,6 +113,12 @@ def test_a_prior_is_followed(toy):
     assert result.settings.prior == pytest.approx(tuple(prior))
 
 
+def test_the_path_of_a_single_cluster_is_empty(toy):
+    path = fit(toy[0], 1).path
+    assert list(path) == ["reg", "alive", "objective", "lsmi"]
+    assert len(path) == 0
+
+
 def test_the_strength_may_be_chosen_by_lsmi(toy):
     X, y = toy
     result = fit(X, reg="lsmi", n_init_categories=12)
