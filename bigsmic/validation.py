@@ -80,9 +80,15 @@ def plain(value: Any) -> Any:
 
 
 def to_array(name: str, given: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """An array of what was given; InputError if it is ragged, masked, or has texts where a dtype has numbers."""
+    """An array of what was given; InputError if it is ragged, masked, or has texts where a dtype has numbers.
+
+    So it is for complex numbers where the dtype is real, of which NumPy would take the real parts.
+    """
     try:
-        found = np.asanyarray(given, dtype)
+        found = np.asanyarray(given)
+        if dtype is not None and found.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+            raise TypeError(f"dtype {found.dtype} is not real")
+        found = np.asanyarray(found, dtype)
     except BigsmicError:
         raise
     except (TypeError, ValueError) as error:

@@ -31,7 +31,7 @@ from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
 from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
-from bigsmic.numerics.objectives.rim.start import class_means, first_centers, supervised_start
+from bigsmic.numerics.objectives.rim.start import class_means, first_centers, ordered_by_prior, supervised_start
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.stages.scan import CHOSEN
 from bigsmic.types import Floats, Integers
@@ -127,6 +127,8 @@ class Stream:
             known = class_means(class_sums(scaled, labels, int(labels.max()) + 1))
         centers, found = first_centers(scaled, k, settings.seed, known)
         self._refuse_fewer_groups(len(centers), "groups of rows that differ")
+        if known is None:
+            found = ordered_by_prior(found, len(centers), settings.prior)
         self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(scaled))))
 
     def _refuse_fewer_groups(self, n: int, of_what: str) -> None:

@@ -264,6 +264,8 @@ def summary(job: Job) -> dict[str, Any]:
         | {name: values[i].item() for name, values in scores.items()}
         for i, t in enumerate(settings.t)
     ]
+    for candidate in candidates:  # whose clusters all come from one start, and so have its numbers
+        candidate["sizes"] = numbering.spread(context, np.array(candidate["sizes"])).tolist()
     spectrum = {"t": settings.start_t} | run.info("spectrum", 0)
     sizes = run.info(kernel_rim.optimum_name(info["t"]), 0)["sizes"]
     return {
@@ -313,8 +315,8 @@ class Result(BaseResult):
         """Every neighbour number with the ascent from it: a pandas DataFrame with one row each.
 
         Columns ``t``; ``chosen``; ``value`` of the objective in nats per row; ``n_iter`` and ``converged``; ``sizes``
-        of the clusters; ``mlmi`` of the labels in nats, its width ``gamma``, and ``gap``, by which it may be too low;
-        ``classes_without_center``, the number of clusters that add nothing to it.
+        of the clusters by number; ``mlmi`` of the labels in nats, its width ``gamma``, and ``gap``, by which it may be
+        too low; ``classes_without_center``, the number of clusters that add nothing to it.
         """
         import pandas as pd
 

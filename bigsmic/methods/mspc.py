@@ -262,6 +262,8 @@ class Result(BaseResult):
 
         Split s divides one of the clusters 0 to s: its rows with ``x @ w[s] > threshold[s]`` become cluster s + 1, the
         others keep their number. The array ``of`` of the stage ``tree`` in the run directory has the divided clusters.
+        These are the fit's own numbers: with ``like=``, c is the number of clusters that the fit made, and cluster i is
+        number ``numbers[i]`` in ``labels``, by the array ``numbers`` of the stage ``numbering`` in the run directory.
         """
         tree = model(self._context).tree
         w = tree.w * self._context.scaler.factor

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError
 from bigsmic.methods.sections.mwca import pages, sights
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics import moments
@@ -326,10 +326,22 @@ class Result(BaseResult):
 
     @property
     def sigma(self) -> float:
-        """Width of the Parzen windows, in units of the scaled rows; 1 with local scaling, which does not use it."""
+        """Width of the Parzen windows, in units of the scaled rows; 1 with local scaling, which does not use it.
+
+        AbsentResultError after a fit that needed no windows, as of a single cluster, or of no more distinct rows than
+        clusters.
+        """
+        if "sigma" not in self.diagnostics:
+            raise AbsentResultError(
+                "sigma: the fit had a single cluster, or no more rows that differ than clusters, and needed no Parzen "
+                "windows; fit more rows, or more clusters"
+            )
         return self.diagnostics["sigma"]
 
     @property
     def association(self) -> Floats:
-        """Association per row of every start: ndarray of float64, shape (n_starts,); for "spectral" the eigenvalue."""
-        return np.array(self.diagnostics["ascent"]["association"])
+        """Association per row of every start: ndarray of float64, shape (n_starts,); for "spectral" the eigenvalue.
+
+        Empty if the fit needed no start, as of a single cluster, or of no more distinct rows than clusters.
+        """
+        return np.array(self.diagnostics.get("ascent", {}).get("association", []), np.float64)

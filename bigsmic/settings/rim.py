@@ -98,6 +98,11 @@ class Settings(MethodSettings):
                 f"n_init_categories: got {self.n_init_categories} for {self.n_clusters} clusters; use at least as "
                 "many, or leave it out"
             )
+        if isinstance(self.prior, tuple) and (self.n_init_categories or 0) > len(self.prior):
+            raise InputError(
+                f"n_init_categories: got {self.n_init_categories} with a prior of {len(self.prior)} shares, one for "
+                "each category from the start; leave n_init_categories out, or give prior='power' or none"
+            )
 
     def _check_reg(self) -> None:
         if self.reg is None or _share(self.reg) is not None:

@@ -124,7 +124,7 @@ def refuse_unreadable(data: Any) -> None:
 def _sparse(data: Any) -> str:
     return (
         f"got sparse rows ({type(data).__name__} of shape {tuple(data.shape)}), which are not taken; pass "
-        "X.toarray(), or fewer columns such as TruncatedSVD(100).fit_transform(X); a graph goes with "
+        "X.toarray(), or fewer columns such as TruncatedSVD(100).fit_transform(X); SMIC takes a graph with "
         "kernel='precomputed' or metric='precomputed'"
     )
 

@@ -112,7 +112,8 @@ def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, l
     apart = np.abs(numbers[np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)] - rows[:, None])
     far = (apart >= length) & (indices >= 0)
     far[~far.any(axis=1), -1] = True
-    order = np.argsort(~far, axis=1, kind="stable")[:, : context.settings.n_neighbors]
+    k = assessor.model.context.settings.n_neighbors  # those of the fit may be of a method that has the graph of another
+    order = np.argsort(~far, axis=1, kind="stable")[:, :k]
     left = np.take_along_axis(far, order, axis=1)
     near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)
     far_squares = np.where(left, np.take_along_axis(squares, order, axis=1), np.inf)

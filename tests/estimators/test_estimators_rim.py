@@ -162,6 +162,15 @@ def test_a_stream_refuses_what_a_fit_refuses(name, blobs):
             RIM(3, **FAST).fit(blobs[0][:300]).decision_function(given)
 
 
+@pytest.mark.parametrize("shares", [(0.7, 0.2, 0.1), (0.1, 0.2, 0.7), (0.2, 0.7, 0.1)])
+def test_a_stream_gives_larger_clusters_the_larger_shares_of_a_prior(shares):
+    sizes = [1050, 300, 150]
+    X, y = make_blobs(sizes, 2, centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    stream = RIM(3, prior=shares, reg=0.001, **FAST).partial_fit(X)
+    np.testing.assert_allclose(stream.marginal_, shares, atol=0.03)
+    assert adjusted_rand_score(y, stream.predict(X)) > 0.95
+
+
 def test_a_number_that_labels_of_the_first_chunk_skip_is_that_of_another_cluster():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 150)

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import zarr
+from scipy.sparse import csr_array
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -287,3 +288,9 @@ def test_memory_is_planned():
     plan = bigsmic.plan(X, 5, method="kernel_rim", memory_limit="1GiB")
     assert list(plan.stages) == ["scan", "map", *list(plan.stages)[2:]]
     assert plan.peak_bytes <= 1 << 30
+
+
+def test_a_sparse_kernel_is_refused_with_a_remedy_that_the_method_has():
+    K = csr_array(np.eye(30))
+    with pytest.raises(InputError, match=r"got sparse rows .*; pass X\.toarray\(\).*; SMIC takes a graph with kernel="):
+        bigsmic.fit(K, 3, method="kernel_rim", kernel="precomputed")

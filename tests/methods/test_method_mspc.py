@@ -112,6 +112,17 @@ def test_a_posterior_of_a_half_is_the_hyperplane(blobs):
     assert_array_equal(np.asarray(result.posterior)[:, 1] > 0.5, result.labels == 1)
 
 
+def test_hyperplanes_have_the_own_numbers_of_a_fit_that_takes_those_of_an_earlier_one(blobs, tmp_path):
+    X, _ = blobs
+    earlier = bigsmic.fit(X, 2, method="mspc")
+    swapped = bigsmic.fit(X[earlier.labels == 1], 1, method="mspc")  # its 0 is what the fit would number 1
+    result = bigsmic.fit(X, 2, method="mspc", like=swapped, out=tmp_path / "run.zarr")
+    numbers = zarr.open_group(tmp_path / "run.zarr", mode="r")["numbering/0000000/numbers"][:]
+    assert_array_equal(numbers, [1, 0])
+    w, threshold = result.halfspaces
+    assert_array_equal(result.labels, numbers[(X @ w[0] > threshold[0]).astype(int)])
+
+
 def test_a_result_opens_again(blobs, tmp_path):
     X, _ = blobs
     fitted = bigsmic.fit(X, 3, method="mspc", reg="auto", out=tmp_path / "run.zarr")

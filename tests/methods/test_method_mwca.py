@@ -14,7 +14,7 @@ from small_rows import ring
 import bigsmic
 import bigsmic.stages.mwca as stage
 from bigsmic import InputError, PlanError
-from bigsmic.errors import BigsmicWarning, ConvergenceWarning, OptionError
+from bigsmic.errors import AbsentResultError, BigsmicWarning, ConvergenceWarning, OptionError
 from bigsmic.estimators.mwca import MWCA
 from bigsmic.numerics.objectives.mwca.association import association
 
@@ -208,6 +208,16 @@ def test_one_cluster(blobs):
     result = bigsmic.fit(blobs[0], 1, method="mwca")
     assert not result.labels.any()
     assert_array_equal(result.predict(blobs[0][:3]), [0, 0, 0])
+
+
+@pytest.mark.parametrize("kernel", ["dense", "graph"])
+@pytest.mark.parametrize("c", [1, 3])
+def test_a_fit_without_ascents_has_no_association_and_says_why_it_has_no_width(kernel, c, blobs):
+    rows = blobs[0][:20] if c == 1 else np.repeat(blobs[0][:3], 5, axis=0)
+    result = bigsmic.fit(rows, c, method="mwca", kernel=kernel)
+    assert result.association.shape == (0,)
+    with pytest.raises(AbsentResultError, match="sigma: the fit had a single cluster, or no more rows that differ"):
+        _ = result.sigma
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "graph"}, {"solver": "spectral"}])

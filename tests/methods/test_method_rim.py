@@ -113,6 +113,12 @@ def test_a_prior_is_followed(toy):
     assert result.settings.prior == pytest.approx(tuple(prior))
 
 
+def test_the_path_of_a_single_cluster_is_empty(toy):
+    path = fit(toy[0], 1).path
+    assert list(path) == ["reg", "alive", "objective", "lsmi"]
+    assert len(path) == 0
+
+
 def test_the_strength_may_be_chosen_by_lsmi(toy):
     X, y = toy
     result = fit(X, reg="lsmi", n_init_categories=12)
@@ -377,6 +383,16 @@ def test_what_only_smic_has_is_said(toy, what):
         result.cut(2)
 
 
+@pytest.mark.parametrize("unit", [2.0**1023, 2.0**-1040])
+def test_the_unit_of_weights_does_not_matter(unit, toy):
+    X, y = toy
+    weights = np.where(y == 0, 1.0, 0.5)
+    options = {"solver": "lbfgs", "n_init_categories": 5}
+    plain, other = (fit(X, 3, sample_weight=given, **options) for given in (weights, weights * unit))
+    np.testing.assert_array_equal(other.labels, plain.labels)
+    assert other.diagnostics["objective"] == plain.diagnostics["objective"]
+
+
 # -- what cannot be
 
 
@@ -395,6 +411,7 @@ def test_what_only_smic_has_is_said(toy, what):
         ({"prior": (0.5, 0.5)}, "prior: got 2 values for n_clusters=None"),
         ({"prior": (0.5, -0.5), "c": 2}, "use positive values"),
         ({"n_init_categories": 2, "c": 3}, "n_init_categories: got 2 for 3 clusters"),
+        ({"prior": (0.5, 0.5), "n_init_categories": 3, "c": 2}, "n_init_categories: got 3 with a prior of 2 shares"),
         ({"learning_rate": float("nan")}, "learning_rate: got nan"),
         ({"tau": 0}, "tau: got 0"),
         ({"c": 500}, "got 500 clusters for 450 rows"),
@@ -403,6 +420,13 @@ def test_what_only_smic_has_is_said(toy, what):
 def test_bad_settings_are_refused(toy, options, match):
     with pytest.raises(InputError, match=match):
         fit(toy[0], **options)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "prior"])
+def test_complex_numbers_are_refused_where_real_ones_are_needed(name, toy):
+    given = np.full(450 if name == "sample_weight" else 3, 1 + 1j)
+    with pytest.raises(InputError, match=f"{name}: got a .*complex128 is not real"):
+        fit(toy[0], 3, **{name: given})
 
 
 def test_options_of_smic_are_refused(toy):
@@ -417,6 +441,8 @@ def test_a_strength_that_leaves_one_category_is_refused(toy):
         InputError, match=r"c \(n_clusters\): got 3, but fewer of 30 initial categories stay alive; use a reg below 50"
     ):
         fit(toy[0], 3, reg=50.0)
+    with pytest.raises(InputError, match=r"fewer of 3 initial categories stay alive.*or leave out the shares of prior"):
+        fit(toy[0], 3, reg=50.0, prior=(0.5, 0.25, 0.25))
 
 
 def test_a_learning_rate_that_is_too_high_is_refused(toy):

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from reference import kernel, standardised
+from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from small_fits import cut_small
@@ -187,3 +188,12 @@ def test_memory_is_planned():
     assert tight.peak_bytes <= 1 << 30
     with pytest.raises(PlanError, match="memory limit"):
         bigsmic.plan(X, 20, method="mic", memory_limit="300MiB")
+
+
+def test_sizes_of_the_scores_go_by_the_numbers_of_an_earlier_run():
+    X, y = make_blobs([50, 70, 90], 3, centers=[[0, 0, 0], [9, 0, 0], [0, 9, 0]], random_state=0)
+    earlier = bigsmic.fit(X[y == 2], 1, method="mic")
+    result = bigsmic.fit(X, 3, method="mic", t=(3, 5), like=earlier)
+    assert result.sizes[0] == 90
+    scores = result.scores
+    assert scores["sizes"][scores["chosen"]].tolist() == [result.sizes.tolist()]

@@ -196,7 +196,14 @@ def test_windows_that_are_not_valid_have_no_label(tmp_path):
     assert max(agreeing, 1 - agreeing) > 0.95
 
 
-@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "mspc"}, {"noise": True, **BRIEF}])
+ON_GRAPHS = [
+    {"method": "kernel_rim", "kernel": "local_scaling"},
+    {"method": "mic", "t": (3, 25), "n_neighbors": 4},
+    {"method": "mwca", "kernel": "graph", "n_starts": 1},
+]
+
+
+@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "mspc"}, {"noise": True, **BRIEF}, *ON_GRAPHS])
 def test_other_methods(rows, tmp_path, options):
     result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **options)
     result.update(rows)

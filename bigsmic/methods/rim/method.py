@@ -115,9 +115,11 @@ def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[
             break
     start = search.job.run.info("start", search.attempt)["categories"]
     remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
+    shares = isinstance(search.settings.prior, tuple)  # one for each initial category, so that there are no more
+    more = "leave out the shares of prior" if shares else "give more n_init_categories"
     raise InputError(
-        f"{CLUSTERS}: got {n_clusters}, but fewer of {start} initial categories stay alive; {remedy}, or give more "
-        "n_init_categories unless most rows are equal"
+        f"{CLUSTERS}: got {n_clusters}, but fewer of {start} initial categories stay alive; {remedy}, or {more} "
+        "unless most rows are equal"
     )
 
 

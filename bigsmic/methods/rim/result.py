@@ -178,13 +178,14 @@ class Result(BaseResult):
     def path(self) -> Any:
         """Strengths that were tried, ascending: a pandas DataFrame with ``reg``, ``alive``, ``objective``, ``lsmi``.
 
-        LSMI is estimated from the labels of up to 5,000 rows, which takes some seconds at the first access.
+        LSMI is estimated from the labels of up to 5,000 rows, which takes some seconds at the first access. Without
+        rows for a single cluster, which needs no penalty.
         """
         import pandas as pd
 
         points = self.diagnostics["path"]
         found = pd.DataFrame(points, columns=["reg", "alive", "objective"])
-        found["lsmi"] = scores_of(self._context, range(len(points)))
+        found["lsmi"] = scores_of(self._context, range(len(points))) if points else np.empty(0)
         return found.sort_values("reg", kind="stable", ignore_index=True)
 
     def _choice_lines(self) -> list[str]:

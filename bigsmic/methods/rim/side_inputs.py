@@ -38,6 +38,7 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
             raise InputError("sample_weight: got negative or infinite weights; use finite ones, 0 or more")
         if not weights.any():
             raise InputError("sample_weight: every weight is zero; give some rows a positive one")
+        weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # exact; sums of huge ones overflow, n / sum of tiny
         arrays["sample_weight"] = weights * (n_rows / weights.sum())
     if "labels" in arrays:
         labels = arrays["labels"]

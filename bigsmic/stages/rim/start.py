@@ -1,17 +1,16 @@
 """The initial categories of a fit, found on a sample."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.moments import class_sums
-from bigsmic.numerics.objectives.rim.start import class_means, first_centers, supervised_start
+from bigsmic.numerics.objectives.rim.start import class_means, first_centers, ordered_by_prior, supervised_start
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.rows import n_known, scaled, weighting
-from bigsmic.types import Floats, Integers
+from bigsmic.types import Floats
 
 
 def find_categories(job: Job, attempt: int, reg: float) -> int:
@@ -26,9 +25,9 @@ def _start(job: Job, attempt: int, reg: float) -> None:
     k = min(max(settings.first_categories(context.n) * 2**attempt, known), context.n)
     sample = context.read_sample()
     centers, labels = first_centers(sample, k, settings.seed, _known_centers(job, known) if known else None)
-    order = _order(np.bincount(labels, minlength=len(centers)), settings.prior, known)
-    place = np.argsort(order, kind="stable")
-    model = supervised_start(sample, place[labels], len(centers), reg)
+    if not known:
+        labels = ordered_by_prior(labels, len(centers), settings.prior)
+    model = supervised_start(sample, labels, len(centers), reg)
     job.run.write("start", attempt, model._asdict(), info={"categories": len(centers)})
 
 
@@ -39,12 +38,3 @@ def _known_centers(job: Job, known: int) -> NDArray[np.float32]:
 
 def _class_sums(context: Context, s: int, n_classes: int) -> Floats:
     return class_sums(scaled(context, s), weighting(context, s).labels, n_classes)
-
-
-def _order(sizes: Integers, prior: Any, known: int) -> Integers:
-    """Order of categories in which larger ones have the larger prior, which maximises the objective."""
-    order = np.arange(len(sizes))
-    if prior is None or isinstance(prior, str) or known:
-        return order
-    order[np.argsort(-np.asarray(prior)[: len(sizes)], kind="stable")] = np.argsort(-sizes, kind="stable")
-    return order
