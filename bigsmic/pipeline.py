@@ -187,10 +187,12 @@ def fit(
     request = _Request.of(data, c, run_options, options)
     with request.open_engine() as opened:
         planned = request.plan(opened.resources)
-        with _run_directory(request.run_options, planned.held_bytes) as run:
+        with (
+            opened.recorded(performance_report),  # what it refuses must not leave a run behind
+            _run_directory(request.run_options, planned.held_bytes) as run,
+        ):
             bind(run, request.identity(), request.settings, request.source)
-            with opened.recorded(performance_report):
-                _fill(run, request, opened, planned)
+            _fill(run, request, opened, planned)
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
     result = Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
@@ -241,7 +243,9 @@ def plan(
     request = _Request.of(data, c, run_options, others, n_rows)
     with request.open_engine() as opened:
         found = opened.resources
-        if n_workers is not None:
+        if n_workers is None:
+            opened.recorded(request.run_options.performance_report)  # refused where a fit would refuse it
+        else:
             found = replace(found, n_workers=n_workers, workers_per_machine=workers_per_machine or 1)
         planned = request.plan(found)
     return replace(planned, duration=_duration(planned, request.settings, calibrate))

@@ -21,6 +21,7 @@ from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import share_arena
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
+from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
@@ -36,6 +37,7 @@ from bigsmic.store import (
     check_real_entries,
     digest,
     open_source,
+    range_of,
     select_rows,
 )
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
@@ -102,7 +104,7 @@ def predict(  # noqa: PLR0913
     asked = {"location": out, "storage_options": reading.get("storage_options"), "overwrite": overwrite}
     share_arena()
     if context.settings.precomputed:
-        rows = _graph_rows(context, data)
+        rows = _graph_rows(context, data, reading.get("rows"))
         group = None if out is None else _group(asked, context, SparseRows(rows))
         return _keep(group, *_predict_graph(context, rows))
     source = _open(context, data, reading)
@@ -166,7 +168,7 @@ def score_rows(  # noqa: PLR0913
     refuse_unknown(score, {*reading} - {*READING}, _keywords(score_rows))
     share_arena()
     if context.settings.precomputed:
-        neighbors = _graph_neighbors(context, _graph_rows(context, data))
+        neighbors = _graph_neighbors(context, _graph_rows(context, data, reading.get("rows")))
         found: NDArray[np.float32] = _score_neighbors(context, score, neighbors)
         return found
     source = _open(context, data, reading)
@@ -370,8 +372,8 @@ def _keep(
     return arrays["labels"], arrays["posterior"]
 
 
-def _graph_rows(context: Context, data: Any) -> csr_array:
-    """Check rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
+def _graph_rows(context: Context, data: Any, wanted: Any = None) -> csr_array:
+    """The wanted ones, all by default, of rows of affinities or distances to the fitted rows: shape (m, n), sparse."""
     n, given = context.n, data if issparse(data) else np.asanyarray(data)
     what = "affinities" if context.settings.kernel == "precomputed" else "distances"
     if given.ndim != 2:
@@ -387,7 +389,10 @@ def _graph_rows(context: Context, data: Any) -> csr_array:
         raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; remove those entries")
     if rows.data.min(initial=0) < 0:
         raise InputError(f"predict: X has negative {what}, down to {rows.data.min():.6g}; give {what} of at least 0")
-    return rows
+    if wanted is None:
+        return rows
+    start, stop = range_of(wanted, rows.shape[0])
+    return rows[wanted.numbers(0, len(wanted)) if isinstance(wanted, Selection) else slice(start, stop)]
 
 
 def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

@@ -314,9 +314,9 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
         Notes
         -----
-        SMIC, 3SMIC, RIM and MSPC predict fitted rows to be in the clusters that ``labels`` has. Other methods, and fits
-        of graphs, treat them as new: such a row finds itself among its neighbours, so that its label may differ, mostly
-        between clusters that touch.
+        SMIC, 3SMIC, RIM and MSPC predict fitted rows to be in the clusters that ``labels`` has; equal rows that SMIC or
+        3SMIC put into several clusters, in that of one of them. Other methods, and fits of graphs, treat them as new:
+        such a row finds itself among its neighbours, so that its label may differ, mostly between clusters that touch.
         """
         if _is_lazy(data, options):
             return self._ask("predict", np.int32, data, options)

@@ -16,7 +16,7 @@ from bigsmic.numerics.products import self_product
 from bigsmic.runtime import block_sizes
 from bigsmic.store import Source, open_source
 from bigsmic.types import Floats, Integers, Rows, StorageOptions
-from bigsmic.validation import check_at_least_zero, to_array
+from bigsmic.validation import check_at_least_zero, classes_of, to_array
 
 TILE_ENTRIES = 1 << 18
 _ROUNDING = 1e-28  # variance of equal values by the rounding of their mean, relative to its square
@@ -65,7 +65,7 @@ def msp_score(
         The covariances are jointly singular, and ``reg`` is 0.
     InputError
         There is only one cluster, all rows of two clusters are equal, the number of labels differs from that of the
-        rows, or rows have NaN.
+        rows, labels cannot be sorted, or rows have NaN.
 
     References
     ----------
@@ -85,7 +85,7 @@ def msp_score(
     labels = to_array("labels", labels)
     if labels.shape != (n,):
         raise InputError(f"labels: got shape {labels.shape} for {n} rows; give one label per row")
-    classes, labels = np.unique(labels, return_inverse=True)
+    classes, labels = classes_of(labels)
     if len(classes) < 2:
         raise InputError(f"labels: got {len(classes)} cluster; a separation needs at least 2")
     bounds = block_sizes.DEFAULT.source_bounds(n, d)

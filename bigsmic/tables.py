@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 GAP = 2  # between columns
+WIDEST = 60  # of a cell, such as a name of a cluster; wider ones are folded
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 Record = Mapping[str, Any]
 
@@ -22,8 +23,9 @@ Record = Mapping[str, Any]
 def tables(records: Sequence[Record]) -> "list[str | Table]":
     """Lines and tables of records, one row each, at most :data:`WIDTH` wide.
 
-    If a table is too wide, its headers get one word per line; then columns that are equal in all rows become a line
-    above the table; then the columns are split into several tables with numbered rows.
+    Cells wider than :data:`WIDEST` are folded. If a table is too wide, its headers get one word per line; then columns
+    that are equal in all rows become a line above the table; then the columns are split into several tables with
+    numbered rows.
 
     Parameters
     ----------
@@ -158,7 +160,8 @@ def _width(columns: Mapping[str, list[str]], tall: bool) -> int:
 
 
 def _column_width(name: str, cells: list[str], tall: bool) -> int:
-    return max(map(len, [*(_spoken(name).split() if tall else [_spoken(name)]), *cells]), default=0)
+    texts = [*(_spoken(name).split() if tall else [_spoken(name)]), *cells]
+    return min(max(map(drawn_width, texts), default=0), WIDEST)
 
 
 def _table(columns: Mapping[str, list[str]], tall: bool) -> "Table":
@@ -168,7 +171,7 @@ def _table(columns: Mapping[str, list[str]], tall: bool) -> "Table":
     for name, cells in columns.items():
         number = next((cell for cell in cells if cell), "").lstrip("-")[:1].isdigit()
         header = _spoken(name).replace(" ", "\n") if tall else _spoken(name)
-        shown.add_column(header, justify="right" if number else "left", overflow="fold")
+        shown.add_column(header, justify="right" if number else "left", overflow="fold", max_width=WIDEST)
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*row)
     return shown

@@ -104,6 +104,18 @@ def to_array(name: str, given: Any, dtype: DTypeLike | None = None) -> NDArray[A
     return found
 
 
+def classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Different labels, sorted, and the labels as numbers into these; InputError if they have no order."""
+    try:
+        classes, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise InputError(
+            f"labels: got values that cannot be sorted ({error}); give numbers or texts, and one of these in the place "
+            "of None or NaN"
+        ) from None
+    return classes, codes
+
+
 def check_storage_options(storage_options: object) -> None:
     """InputError unless options of a file system are a dict or None; the message has no value, which may be secret."""
     if storage_options is not None and not isinstance(storage_options, Mapping):

@@ -7,6 +7,7 @@ import reference
 import zarr
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import kneighbors_graph
 from small_fits import FAST, cut_small
 
 import bigsmic
@@ -296,3 +297,13 @@ def test_absent_chunks_are_read_as_in_a_fit(results, blobs, tmp_path):
     found = results("consensus").predict_proba(tmp_path / "X.zarr", missing_chunks="fill")
     whole = np.concatenate([blobs[0][:600], np.zeros((100, 5), np.float32)])
     np.testing.assert_array_equal(found, results("consensus").predict_proba(whole))
+
+
+def test_a_slice_of_the_rows_of_a_graph_is_predicted_alone(blobs):
+    graph = kneighbors_graph(blobs[0], 10, mode="distance")
+    result = bigsmic.fit(graph, 4, **FAST, metric="precomputed")
+    np.testing.assert_array_equal(result.predict(graph, rows=slice(-30, -10)), result.predict(graph)[-30:-10])
+    np.testing.assert_array_equal(result.predict_proba(graph, rows=slice(5)), result.predict_proba(graph)[:5])
+    np.testing.assert_array_equal(result.novelty(graph, rows=slice(5, 9)), result.novelty(graph)[5:9])
+    with pytest.raises(InputError, match="rows: got 7; give a slice of consecutive rows"):
+        result.predict(graph, rows=7)

@@ -161,6 +161,18 @@ def test_graph_of_many_rows_is_refused_with_its_size(fits):
         fits("smic").graph(max_rows=600)
 
 
+@pytest.mark.parametrize("rows", [[], np.empty(0, int)])
+def test_no_rows_have_an_empty_graph_and_no_labels(fits, rows):
+    graph = fits("smic").graph(rows)
+    assert (graph.shape, graph.nnz, graph.dtype) == ((0, 0), 0, np.float32)
+    assert fits("smic").labelings(rows).shape == (len(fits("smic").scores), 0)
+
+
+def test_a_number_of_rows_that_is_none_is_refused(fits):
+    with pytest.raises(InputError, match="max_rows: got 'many'; use an integer"):
+        fits("smic").graph(max_rows="many")
+
+
 @pytest.mark.parametrize("rows", [[1, 1], [[1, 2]], [0.5]])
 def test_rows_that_are_no_distinct_numbers_are_refused(fits, rows):
     with pytest.raises(InputError, match="give the numbers of rows, each of them once"):

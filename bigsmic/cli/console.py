@@ -60,6 +60,11 @@ class Screen:
                 for item in page:
                     self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
+    def give(self, document: Any, page: Any) -> None:
+        """Write the document, and show the page; both are made before, so that a failure writes a document alone."""
+        self.write(document)
+        self.say(page)
+
     def fail(self, error: BaseException, message: str, code: Any) -> None:
         """Show an error."""
         if self.debug:
@@ -71,7 +76,7 @@ class Screen:
         self._complain("error", message)
 
     def _complain(self, kind: Any, message: str) -> None:
-        self.stderr.print(f"bigsmic: {kind}: {message}", markup=False, highlight=False, soft_wrap=True)
+        self.stderr.print(f"bigsmic: {kind}: {_in_one_line(message)}", markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def warnings_in_one_line(self) -> Iterator[None]:
@@ -99,6 +104,14 @@ def _insisting_on_stdout() -> Iterator[None]:
             f"stdout: the result could not be written ({error.strerror}); the work under --out is finished, and the "
             "same command writes to stdout again"
         ) from error
+
+
+def _in_one_line(message: str) -> str:
+    """The message without ends of lines, as programs that read logs take every line for another message."""
+    first, *others = [line.strip() for line in message.splitlines() if line.strip()] or [""]
+    for line in others:
+        first += f" {line}" if first.endswith((":", ";", ",", ".")) else f"; {line}"
+    return first
 
 
 def _without_nan(content: Any) -> Any:

@@ -19,8 +19,7 @@ def show(screen: Any, run: RunArgument, labelings: Labelings = False, **given: A
     from bigsmic.cli import formatting
 
     result = Result.open(run, **given)
-    screen.write(formatting.fit_document(result))
-    screen.say(formatting.fit_page(result, labelings))
+    screen.give(formatting.fit_document(result), formatting.fit_page(result, labelings))
 
 
 @command({"Rows": STORAGE}, section=FINISHED)

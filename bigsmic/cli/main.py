@@ -122,8 +122,7 @@ def fit(
     from bigsmic.cli import formatting
 
     result = _fit(screen, archive, c, out, given)
-    screen.write(formatting.fit_document(result))
-    screen.say(formatting.fit_page(result, labelings))
+    screen.give(formatting.fit_document(result), formatting.fit_page(result, labelings))
 
 
 def _fit(screen: Any, archive: Any, c: Any, out: Any, given: Any) -> Any:
@@ -152,8 +151,7 @@ def cut(
     else:
         refuse_taken(out)  # before the work is done
         result = result.cut(c).save(out, **given)
-    screen.write(formatting.fit_document(result))
-    screen.say(formatting.fit_page(result, labelings))
+    screen.give(formatting.fit_document(result), formatting.fit_page(result, labelings))
 
 
 @command({"Rows": ROWS, "Resources": BLOCKWISE}, section=FINISHED)

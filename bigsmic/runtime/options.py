@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from bigsmic.engines.base import Engine
+from bigsmic.runtime.progress import check_progress
 from bigsmic.store import as_location
 from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 from bigsmic.validation import check_storage_options
@@ -47,6 +48,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_storage_options(self.storage_options)
+        check_progress(self.progress)
         if self.out is not None:
             as_location(self.out)
 

@@ -140,6 +140,17 @@ def ticks(progress: Any, step: str, total: int, done: int = 0) -> Callable[[], A
     return lambda: progress(step, next(count), total)
 
 
+def check_progress(progress: Any) -> None:
+    """Refuse what is neither a truth value nor a function, nor None.
+
+    Raises
+    ------
+    InputError
+    """
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InputError(f"progress: got {progress!r}; give True, False, or a function of (stage, done, total)")
+
+
 @contextmanager
 def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
     """Context manager that gives the requested function ``progress(step, done, total)``, or None.
@@ -154,12 +165,11 @@ def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
     ------
     InputError
     """
+    check_progress(progress)
     if progress is None or progress is False:
         yield None
     elif callable(progress):
         yield progress
-    elif progress is not True:
-        raise InputError(f"progress: got {progress!r}; give True, False, or a function of (stage, done, total)")
     else:
         console = stderr_console()
         shown = bars if console.is_terminal and not console.is_jupyter else lines

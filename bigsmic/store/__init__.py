@@ -36,7 +36,7 @@ from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.opening import open_source
-from bigsmic.store.sources.selected import SelectedSource, select_rows
+from bigsmic.store.sources.selected import SelectedSource, range_of, select_rows
 from bigsmic.store.sources.sparse import SparseRows, SparseSource, canonical_csr, check_real_entries
 from bigsmic.store.sources.staged import StagedSource, stage_input
 from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array, open_group
@@ -91,6 +91,7 @@ __all__ = [
     "open_group",
     "open_recordings",
     "open_source",
+    "range_of",
     "refuse_unreadable",
     "refuse_unwritable",
     "remove_tree",

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ import bigsmic
 from bigsmic import registry
 from bigsmic.cli import main
 from bigsmic.methods.smic.result import SMICResult
+from bigsmic.tables import drawn_width
 
 OPTIONS = {"smic": ["--noise", "on", "--t", "5", "--n-centers", "40"], "3smic": ["--t", "3", "--n-centers", "40"]}
 
@@ -189,3 +191,41 @@ def test_a_plan_reads_as_its_command_shows_it(archive, method):
     assert "at once" in shown
     found = repr(bigsmic.plan(str(archive), 3, method=method))
     assert found.splitlines() == [line.rstrip() for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize("command", [["show"], ["cut", "-c", 3, "-o", "cut"]])
+def test_a_damaged_run_gives_one_document(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    damaged = shutil.copytree(run, tmp_path / "run")
+    if command[0] == "cut":
+        assert typed("cut", damaged, *command[1:]).exit_code == 0
+        damaged = tmp_path / "cut"  # which the same command finds
+    chunk = damaged / "labels" / "c" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    source = damaged if command[0] == "show" else run
+    done = typed(command[0], source, *command[1:], "--json")
+    assert done.exit_code == 5
+    assert json.loads(done.stdout)["error"]["type"] == "CorruptBlockError"
+
+
+def test_an_error_with_a_list_is_one_line(archive, run):
+    done = typed("fit", archive, "-c", 2, "-o", run, "--threads", 1, "--quiet", *OPTIONS["smic"])
+    assert done.exit_code == 5
+    (line,) = done.stderr.splitlines()
+    assert line.endswith(
+        "with other parameters: --clusters: stored 3, asked 2; give another --out, or the stored values"
+    )
+
+
+def test_a_wrong_command_line_leaves_stdout_empty(archive, tmp_path):
+    done = typed("fit", archive, "-c", "many", "-o", tmp_path / "run", "--json")
+    assert (done.exit_code, done.stdout) == (2, "")
+
+
+def test_long_names_keep_to_the_width(run, tmp_path):
+    named = shutil.copytree(run, tmp_path / "run")
+    typed("name", named, 0, "a name of many words " * 9)
+    done = typed("name", named, 1, "\u5e73\u5747\u52a0\u901f\u5ea6" * 12)
+    assert done.exit_code == 0
+    assert max(drawn_width(line.rstrip()) for line in done.stdout.splitlines()) <= 80
+    assert done.stdout.split()[:2] == ["cluster", "name"]  # beside each other, not in tables of their own

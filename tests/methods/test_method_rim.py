@@ -367,6 +367,8 @@ def test_weights_have_the_shape_of_the_input():
     assert result.weights((2, 3)).shape == (2, 2, 3)
     with pytest.raises(InputError, match=r"weights: got the shape \(4, 2\) for 6 columns"):
         result.weights((4, 2))
+    with pytest.raises(InputError, match=r"weights: got the shape 6 for 6 columns"):
+        result.weights(6)
 
 
 @pytest.mark.parametrize("what", ["tree", "tree_sizes", "stability", "agreement", "scores"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import bigsmic
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics import hashing
 from bigsmic.numerics.hashing import draw_rows
@@ -366,3 +367,10 @@ def test_deltas_below_rounding_are_refused():
     H = np.array([[[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]])
     with pytest.raises(InputError, match="not positive definite"):
         lsmi_scores._solve_shifted(H, np.ones((1, 2)), np.array([1e-12]))
+
+
+@pytest.mark.parametrize("score", [bigsmic.lsmi, bigsmic.mlmi, bigsmic.msp_score])
+def test_labels_without_an_order_are_refused(score):
+    labels = np.array(["one", None, "two"] * 10, dtype=object)
+    with pytest.raises(InputError, match=r"labels: got values that cannot be sorted .* place of None or NaN"):
+        score(np.random.default_rng(0).normal(size=(30, 2)), labels)

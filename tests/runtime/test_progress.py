@@ -171,3 +171,21 @@ def test_what_is_no_switch_and_no_function_is_refused(blobs):
 def test_a_report_of_a_cluster_without_a_cluster_is_refused(blobs, tmp_path):
     with pytest.raises(InputError, match=r"performance_report: .* threads of one process; give client= or scheduler="):
         bigsmic.fit(blobs[0], 4, performance_report=tmp_path / "report.html", out=tmp_path / "run", **BRIEF)
+
+
+@pytest.mark.parametrize("option", [{"progress": "yes"}, {"performance_report": "report.html"}])
+def test_what_a_fit_refuses_leaves_no_run_behind(blobs, tmp_path, monkeypatch, option):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"{next(iter(option))}: "):
+        bigsmic.fit(blobs[0], 4, out="run", **option, **BRIEF)
+    assert not list(tmp_path.iterdir())  # a run of these settings would refuse a call with others
+
+
+@pytest.mark.parametrize("option", [{"progress": "yes"}, {"performance_report": "report.html"}])
+def test_a_plan_refuses_what_a_fit_refuses(blobs, option):
+    with pytest.raises(InputError, match=f"{next(iter(option))}: "):
+        bigsmic.plan(blobs[0], 4, **option, **BRIEF)
+
+
+def test_an_imagined_cluster_may_make_a_report(blobs):
+    assert bigsmic.plan(blobs[0], 4, n_workers=2, performance_report="report.html", **BRIEF).peak_bytes

@@ -21,6 +21,7 @@ from bigsmic.stages import numbering
 from bigsmic.stages.rim.classifier import read_model
 from bigsmic.stages.rim.output import UNCERTAIN_ROWS, found_information, found_shapes
 from bigsmic.types import Floats, Integers
+from bigsmic.validation import brief
 
 LSMI_ROWS, LSMI_CENTERS = 5000, 200
 SHRINKING, SHRINKINGS = np.float32(1e3), 10  # of rows whose logits overflow, as those of a polynomial kernel do
@@ -122,9 +123,9 @@ class Result(BaseResult):
         """
         try:
             return self.coef.reshape(self.n_clusters, *shape)
-        except ValueError:
+        except (TypeError, ValueError):
             raise InputError(
-                f"weights: got the shape {tuple(shape)} for {self.coef.shape[1]} columns; give one with as many entries"
+                f"weights: got the shape {brief(shape)} for {self.coef.shape[1]} columns; give one with as many entries"
             ) from None
 
     @cached_property

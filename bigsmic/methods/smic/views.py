@@ -114,6 +114,7 @@ def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
     """Affinities between rows, in their order: :meth:`~bigsmic.methods.smic.result.LabelingsResult.graph`."""
     refuse_trivial(context, "graph")
     _refuse_unstored(context, "graph")
+    check_integer("max_rows", max_rows, 1)
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
     if len(wanted) > max_rows:
         size = ENTRY_BYTES * 2 * context.settings.n_neighbors * len(wanted)
@@ -148,6 +149,8 @@ def neighborhoods(context: Context, rows: Integers) -> Neighborhoods:
 def _distinct_rows(rows: Any, n: int) -> Integers:
     """Row numbers that a caller gave, checked."""
     found = np.asarray(rows)
+    if found.shape == (0,):
+        return found.astype(np.int64)  # NumPy takes an empty list for one of float64
     if found.ndim != 1 or found.dtype.kind not in "iu" or len(np.unique(found)) < found.size:
         raise InputError(f"rows: got {found.dtype} of shape {found.shape}; give the numbers of rows, each of them once")
     if found.size and not 0 <= found.min() <= found.max() < n:
@@ -157,6 +160,8 @@ def _distinct_rows(rows: Any, n: int) -> Integers:
 
 def _between(context: Context, eigenproblem: Eigenproblem, positions: Integers) -> csr_array:
     """Affinities between the rows at some distinct positions, in their order: float32, (m, m)."""
+    if not len(positions):
+        return csr_array((0, 0), dtype=np.float32)
     m, order = len(positions), np.argsort(positions)
     ordered = positions[order]
     cuts = np.searchsorted(ordered, context.layout.bounds)

@@ -14,7 +14,7 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
-from bigsmic.validation import to_array
+from bigsmic.validation import classes_of, to_array
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -200,5 +200,5 @@ def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDAr
         if bad.any():
             row = block.start + int(np.argmax(bad))
             raise NonFiniteError(f"{what}: got NaN or infinity in row {row} of X; drop or impute such rows")
-    classes, codes = np.unique(labels, return_inverse=True)
+    classes, codes = classes_of(labels)
     return rows, classes, codes.astype(np.int32)

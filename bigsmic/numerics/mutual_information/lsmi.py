@@ -113,7 +113,7 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
     Raises
     ------
     InputError
-        X is not 2-d or has fewer than two rows, lengths differ, or a setting is out of range.
+        X is not 2-d or has fewer than two rows, lengths differ, labels cannot be sorted, or a setting is out of range.
     NonFiniteError
         NaN or infinity in X.
 
