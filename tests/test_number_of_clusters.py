@@ -749,6 +749,38 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(disputed,
     assert choice.chosen_set(context) == rivals[taken]
 
 
+@pytest.mark.parametrize(("association", "taken"), [(0.61, 1), (0.59, 0)])
+def test_crumbs_are_not_taken_where_density_has_halved_a_cluster(disputed, monkeypatch, association, taken):
+    """No valley is left between clusters by valleys; where most of their weight lies outside, they are crumbs."""
+    context = disputed[2]._context
+    rivals = list(choice.rivals(context))
+    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1] and not threshold)
+    monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: True)
+    monkeypatch.setattr(choice, "are_agreed", lambda run, k: False)
+    monkeypatch.setattr(choice, "_has_halved", lambda context, w: True)
+    monkeypatch.setattr(choice, "rivals", lambda context: rivals)
+    monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: association})
+    assert choice.chosen_set(context) == rivals[taken]
+
+
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 8, but the data show")
+def test_faint_clusters_beside_noise_are_not_given_up_for_crumbs():
+    """Valleys part two or three groups of the eight, on which labelings agree."""
+    draw, y = np.random.default_rng(2), np.repeat(np.arange(8), (111, 129, 143, 50, 69, 29, 198, 130))
+    means = np.zeros((8, 36))
+    means[:, :4] = 1.8 * draw.standard_normal((8, 4))
+    X = means[y] + draw.standard_normal((len(y), 36))
+    assert adjusted_rand_score(y, bigsmic.fit(X, 8, seed=1, **QUICK).labels) > 0.5
+
+
+def test_many_clusters_of_few_rows_are_found():
+    """Fifteen columns, one for 25 rows, cannot part fifteen clusters."""
+    draw = np.random.default_rng(6)
+    y = np.repeat(np.arange(15), (10, 11, 99, 7, 19, 11, 17, 12, 94, 44, 8, 10, 12, 14, 12))
+    X = 1.8 * draw.standard_normal((15, 38))[y] + draw.standard_normal((380, 38))
+    assert adjusted_rand_score(y, bigsmic.fit(X, 15, **UNSCALED).labels) > 0.97
+
+
 APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]])
 
 

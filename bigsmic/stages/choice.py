@@ -29,6 +29,9 @@ FINER = 0.8
 FAINT, FLAT = 1.0, -0.25
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
 cluster is: excess kurtosis from which on they are not."""
+HELD = 0.6
+"""Least normalised association of clusters that valleys cut off where no cut has all of them separated: with less, most
+of the weight of the smallest lies outside, and these are crumbs."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -62,8 +65,8 @@ def chosen_set(context: Context) -> int:
       all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
       is enough where they agree on the requested ones, and the data show clusters.
     - They agree on the requested ones where the data show clusters, or on fewer that the data show, and density has
-      halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least; no cut may have all
-      clusters separated.
+      halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least, if that is more than
+      crumbs; no cut may have all clusters separated.
     - Distances tell which groups belong together, and the graph does not.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
@@ -84,7 +87,7 @@ def chosen_set(context: Context) -> int:
     if on_asked or on_shown:
         in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
         claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
-    if sure or are_fewer(context.run, c):
+    if (sure or are_fewer(context.run, c)) and associations(context)[by_valleys[0]] >= HELD:
         claims.append((_has_halved(context, by_density), 0.0))
     if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
         return by_valleys[0]

@@ -20,6 +20,8 @@ VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 number, and at least the first; at most one for as many rows as the second says, but not fewer than the third; at most a
 third of the rows. With fewer than the fourth there is no such labeling."""
 ROWS_PER_WIDER_COLUMN = 10  # likewise, where the first columns are too few for the clusters, or the parts of the graph
+FULL = 0.75
+"""Number of clusters, as a share of the columns of these labelings, from which more columns are needed."""
 MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
 LONG = 1.6  # least power with which 1 minus the eigenvalues after long parts grow
@@ -127,8 +129,8 @@ def valley_specs(settings: Any, n: int) -> list[LabelingSpec]:
 def valley_columns(settings: Any, n: int) -> int:
     """Columns of the labelings merged by valleys; 0 for none.
 
-    With a given number of clusters, no more than the other labelings have, as these eigenvectors exist anyway; for a
-    cut, as many as the fit had.
+    With a given number of clusters, no more than the other labelings have, as these eigenvectors exist anyway, but
+    twice as many as clusters if the first columns are too few for these; for a cut, as many as the fit had.
     """
     if not settings.reads_valleys:
         return 0
@@ -140,6 +142,8 @@ def valley_columns(settings: Any, n: int) -> int:
         widest = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
         wanted = min(widest, max(VALLEY_COLUMNS, 2 * settings.n_clusters))
     m = min(wanted, most_valley_columns(n, ROWS_PER_WIDER_COLUMN if settings.columns_read else ROWS_PER_COLUMN))
+    if not (settings.open or settings.columns_read) and settings.n_clusters > FULL * m:
+        m = max(m, min(wanted, 2 * settings.n_clusters, most_valley_columns(n, ROWS_PER_WIDER_COLUMN)))
     return m if m >= FEWEST_COLUMNS and (settings.open or m > settings.n_clusters) else 0
 
 

@@ -14,7 +14,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, dense_parts, density, drawn_clusters, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
-from bigsmic.stages.labeling_specs import specs_of
+from bigsmic.stages.labeling_specs import FULL, specs_of
 from bigsmic.stages.labelings import Merging
 from bigsmic.stages.number_evidence import LEAST_AGREED, Evidence, compare, open_range
 from bigsmic.stages.shown_number import (
@@ -27,7 +27,7 @@ from bigsmic.stages.shown_number import (
     is_shown,
 )
 from bigsmic.stages.valley_trees import VALLEYS, valley_tree_of
-from bigsmic.stages.wider_columns import FULL, have_copies
+from bigsmic.stages.wider_columns import have_copies
 from bigsmic.types import Integers
 
 NEARLY_AGREED = 0.05

@@ -23,6 +23,7 @@ from bigsmic.stages.density import DENSE_PARTS
 from bigsmic.stages.eigenvectors import can_go_on
 from bigsmic.stages.labeling_specs import (
     FEWEST_COLUMNS,
+    FULL,
     ROWS_PER_COLUMN,
     ROWS_PER_WIDER_COLUMN,
     VALLEY_COLUMNS,
@@ -38,8 +39,6 @@ from bigsmic.validation import CLUSTERS
 from bigsmic.warning import warn
 
 WIDER = "wider"
-FULL = 0.75
-"""Number of clusters, as a share of the columns, from which more columns are needed."""
 FACTOR, LEAST_FACTOR = 2, 1.5
 """Factor by which columns grow, and the least factor: if the rows do not allow it, columns are not increased."""
 COLUMNS_PER_PART = 1.5

@@ -97,7 +97,18 @@ def test_an_open_number_is_read_by_valleys_alone():
 
 @pytest.mark.parametrize(
     ("c", "n", "columns"),
-    [(range(2, 50), 5000, 98), (None, 600, 24), (None, 29, 9), (None, 11, 0), (5, 5000, 30), (40, 400, 0)],
+    [
+        (range(2, 50), 5000, 98),
+        (None, 600, 24),
+        (None, 29, 9),
+        (None, 11, 0),
+        (5, 5000, 30),
+        (40, 400, 0),
+        (11, 380, 15),
+        (12, 380, 24),  # more than three quarters of 15, one for 25 rows
+        (15, 380, 30),
+        (20, 380, 38),  # one for ten rows
+    ],
 )
 def test_columns_that_are_read_by_valleys(c, n, columns):
     assert valley_columns(Settings.of(c).fitted_to(n)[0], n) == columns
