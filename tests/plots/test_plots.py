@@ -258,7 +258,7 @@ def test_many_clusters_are_named_every_so_many(fits, ax):
     assert len(ax.patches) == 200
 
 
-@pytest.mark.filterwarnings(r"ignore:Glyph \d+ .* missing from font:UserWarning")
+@pytest.mark.filterwarnings(r"ignore:Glyph \d+ .* missing from (current )?font:UserWarning")
 @pytest.mark.parametrize(("height", "least"), [(2.4, 0.1), (4.8, 0.4)])
 def test_names_in_wide_letters_leave_room_for_the_picture(rows, height, least):
     """Japanese letters are as wide as high: twenty of them are higher than a report's figure of sizes."""
