@@ -188,7 +188,7 @@ def test_a_run_that_cannot_be_written_says_what_to_do_instead_of_changing_it(blo
 
 
 def test_a_graph_is_compared_with_that_of_a_finished_run_that_cannot_be_written(tmp_path, read_only):
-    graph = scipy.sparse.block_diag([np.ones((40, 40)), np.ones((40, 40))], format="csr")
+    graph = scipy.sparse.block_diag([scipy.sparse.csr_array(np.ones((40, 40)))] * 2, format="csr")
     options = BRIEF | {"kernel": "precomputed"}
     written = bigsmic.fit(graph, 2, out=tmp_path / "run", **options)
     read_only()

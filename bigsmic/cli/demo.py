@@ -9,7 +9,7 @@ import numpy as np
 from bigsmic.datasets import CHUNK_ROWS
 from bigsmic.errors import InputError
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
-from bigsmic.store import create_arrays, open_array
+from bigsmic.store import absolute, create_arrays, is_local, open_array, shown
 from bigsmic.types import Integers
 
 BLOCK_ROWS = 8 * CHUNK_ROWS
@@ -34,8 +34,11 @@ def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
     Raises
     ------
     InputError
-        The folder belongs to another demo, or to none.
+        The folder belongs to another demo, or to none, or is a URL.
     """
+    folder = folder if is_local(str(folder)) else absolute(folder)
+    if not is_local(str(folder)):
+        raise InputError(f"demo: {shown(folder)} is a URL, and demos are kept in local folders; give a path as --out")
     location, note = Path(folder) / "archive.zarr", Path(folder) / "demo.json"
     written = _written(location, note, repr(simulator))
     if not written:

@@ -5,6 +5,7 @@
 >>> adata.obs["bigsmic"], adata.obs["bigsmic_agreement"], adata.obsm["bigsmic_posterior"]  # doctest: +SKIP
 """
 
+import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -417,7 +418,7 @@ def _fit_stored(path: str, c: Any, which: tuple[str, str | None], options: dict[
             if use_rep != "X":
                 _representation(store.get("obsm", {}), store.get("obsp", {}), use_rep)
             return fit(store if is_hdf5 else path, c, component=component, **options)
-        graph = _stored_graph(store, use_graph)
+        graph = _imported("anndata.io", path).read_elem(_graph(store.get("obsp", {}), use_graph))
     return fit(graph, c, **_as_graph(use_graph, options))
 
 
@@ -426,8 +427,7 @@ def _opened(path: str, is_hdf5: bool, storage_options: Any) -> Iterator[Any]:
     if not is_hdf5:
         yield open_group(path, storage_options)
         return
-    import h5py
-
+    h5py = _imported("h5py", path)
     try:
         file = h5py.File(path, "r")
     except FileNotFoundError:
@@ -443,7 +443,11 @@ def _opened(path: str, is_hdf5: bool, storage_options: Any) -> Iterator[Any]:
         yield file
 
 
-def _stored_graph(store: Any, key: str) -> Any:
-    from anndata.io import read_elem
-
-    return read_elem(_graph(store.get("obsp", {}), key))
+def _imported(name: str, path: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"adata: {path!r} is read by {name.partition('.')[0]}, which is not installed ({error}); "
+            "pip install 'bigsmic[anndata]'"
+        ) from None

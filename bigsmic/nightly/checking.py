@@ -98,7 +98,7 @@ def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: 
 
 def _check_report(report: str, folder: str, storage_options: StorageOptions) -> None:
     """Check that a report can be written, and would overwrite nothing but a report."""
-    needed()
+    needed(with_map=True)
     place = report.replace(NIGHT, f"{0:06d}")
     if any(lies_in(place, os.path.join(folder, name)) for name in OF_NIGHTS) or lies_in(folder, place):
         raise InputError(f"report: {place} would be among what nights write to {folder}; give another place")

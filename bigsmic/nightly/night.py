@@ -116,7 +116,7 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
     """
     job = job if isinstance(job, Job) else Job.read(job)
     if job.report is not None:
-        needed()
+        needed(with_map=True)
     with told_by_keys(), (folder := WorkFolder(job.folder)).locked():
         journal = Journal(folder)
         refuse_disturbed(folder, journal.ended)

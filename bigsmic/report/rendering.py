@@ -3,6 +3,7 @@
 import math
 from datetime import datetime
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
 from bigsmic.errors import InputError
@@ -60,13 +61,18 @@ def _environment() -> Any:
     return found
 
 
-def needed() -> None:
-    """Raise InputError if the packages for reports are not installed."""
+def needed(with_map: bool = False) -> None:
+    """Raise InputError if the packages for reports, or also that for their maps, are not installed."""
+    missing = None
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError(f"report: {error.name} is not installed; pip install 'bigsmic[report]' installs it") from None
+        missing = error.name
+    if with_map and missing is None and find_spec("openTSNE") is None:  # which takes a second to load
+        missing = "openTSNE"
+    if missing is not None:
+        raise InputError(f"report: {missing} is not installed; pip install 'bigsmic[report]' installs it")
 
 
 class _Drawn:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigsmic.errors import InputError, RunError, StorageError
-from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local
+from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local, remedy_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.types import StrPath
 from bigsmic.validation import brief
@@ -200,7 +200,7 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
         )
     except (ImportError, ValueError) as error:
         text = scrubbed(f"{type(error).__name__}: {error}", address, options)
-        raise RunError(f"{what} cannot be opened ({text}); give another out=") from None
+        raise RunError(f"{what} cannot be opened ({text}); {remedy_of(error, address, 'give another out=')}") from None
 
 
 def refuse_files(address: str, what: str) -> None:

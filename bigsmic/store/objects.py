@@ -66,6 +66,26 @@ def store_of(location: StrPath, storage_options: StorageOptions = None, read_onl
     return open_store(location, storage_options, read_only)
 
 
+def remedy_of(error: Exception, address: str, otherwise: str) -> str:
+    """What to do about an error at opening a location: install what opens its URLs where that is missing.
+
+    Parameters
+    ----------
+    error : Exception
+    address : str
+    otherwise : str
+        What to do about any other error.
+
+    Returns
+    -------
+    remedy : str
+    """
+    if not isinstance(error, ImportError):
+        return otherwise
+    protocol = address.rpartition("::")[2].partition("://")[0]
+    return "pip install 'bigsmic[s3]'" if protocol.lower() in ("s3", "s3a") else "install what it names"
+
+
 def is_partial(name: str) -> bool:
     """Whether a file of this name, in a run, was left by a writer that was killed while it wrote."""
     return _PARTIAL.search(name) is not None

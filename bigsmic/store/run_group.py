@@ -17,7 +17,7 @@ from bigsmic.store.identity import differences
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import Lease
 from bigsmic.store.ledger import RUN_ID, seal
-from bigsmic.store.objects import StoreBytes, absolute, is_local, remove_tree, storage_errors, store_of
+from bigsmic.store.objects import StoreBytes, absolute, is_local, remedy_of, remove_tree, storage_errors, store_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder
@@ -108,10 +108,10 @@ class RunGroup(Shared):
             raise RunError(f"run: {self.location} is an array, not a run directory; give another out=") from None
         except Exception as error:
             text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
-            raise RunError(
-                f"run: {self.location} cannot be opened as a run directory ({text}); restore its zarr.json, or give "
-                "another out="
-            ) from (error if self._local else None)
+            remedy = remedy_of(error, self.address, "restore its zarr.json, or give another out=")
+            raise RunError(f"run: {self.location} cannot be opened as a run directory ({text}); {remedy}") from (
+                error if self._local else None
+            )
 
     def _check_version(self) -> None:
         version = self._group.attrs.get(RUN_MARK, FORMAT_VERSION)

@@ -650,6 +650,15 @@ def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
 
 
+def test_a_demo_is_not_written_to_a_folder_that_is_named_like_a_url(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    simulator = TetrodeSimulator(n_rows=100, n_units=2)
+    with pytest.raises(errors.InputError, match="demo: s3://bucket/demo is a URL, and demos are kept in local folders"):
+        demo.write_archive("s3://bucket/demo", simulator)
+    assert [*tmp_path.iterdir()] == []
+    assert demo.write_archive((tmp_path / "demo").as_uri(), simulator) == str(tmp_path / "demo" / "archive.zarr")
+
+
 @pytest.mark.parametrize("note", ['{"mine": 1}', "[]", "not JSON"])
 def test_a_demo_leaves_a_note_of_others_alone(tmp_path, note):
     (tmp_path / "demo.json").write_text(note)

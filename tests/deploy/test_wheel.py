@@ -39,7 +39,14 @@ def test_distributions_have_what_they_need(dist):
     assert {name.split("/")[0] for name in names} == {"bigsmic", f"{source.name.removesuffix('.tar.gz')}.dist-info"}
     with tarfile.open(source) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/test_wheel.py", "docs/conf.py"} <= packed
+    assert {
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "tests/deploy/test_wheel.py",
+        "docs/conf.py",
+    } <= packed
 
 
 def test_wheel_runs_the_demo_in_a_fresh_environment(dist, tmp_path):

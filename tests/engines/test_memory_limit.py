@@ -183,7 +183,7 @@ def grown(size):
     return actor() - before
 keep_memory(), release_memory()
 start = freed_bytes()
-print(start, grown(4 << 20), grown(96 << 20))
+print(start, grown(7 << 20), grown(96 << 20))
 """
     places = {"PYTHONPATH": str(Path(bigsmic.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | places)

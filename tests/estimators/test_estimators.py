@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import json
 import pickle
 import re
@@ -256,8 +257,8 @@ def test_every_method_has_an_estimator():
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_parameters_are_documented_in_their_order(kind):
-    section = kind.__doc__.split("Parameters\n")[1].split("Attributes\n")[0]
-    named = [name for line in re.findall(r"^    (\w[\w, ]*) : ", section, re.M) for name in line.split(", ")]
+    section = inspect.cleandoc(kind.__doc__).split("Parameters\n")[1].split("Attributes\n")[0]
+    named = [name for line in re.findall(r"^(\w[\w, ]*) : ", section, re.M) for name in line.split(", ")]
     assert sorted(named) == sorted(kind().get_params(deep=False))
 
 

@@ -542,7 +542,7 @@ def test_rows_of_an_archive(regimes, tmp_path):
     ("rows", "message"),
     [
         (slice(0, 100, 2), r"rows: got slice\(0, 100, 2\); give a slice of consecutive rows"),
-        (np.ones(2000, bool), r"rows: got array\(.{1,60}\.\. \(ndarray\); give a slice of consecutive rows"),
+        (np.ones((2000, 1), bool), r"rows: got array\(.{1,60}\.\. \(ndarray\); give a slice of consecutive rows"),
         (slice(700, 600), r"which selects none of 799 rows"),
         (range(5), r"rows: got range\(0, 5\); give a slice"),
         (slice(0.5, 3), r"give a slice of consecutive rows"),

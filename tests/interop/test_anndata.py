@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import sys
 import warnings
 
 import anndata
@@ -429,3 +430,13 @@ def test_a_part_of_the_cells_is_refused_before_it_is_fitted(cells, monkeypatch):
     monkeypatch.setattr("bigsmic.interop.anndata.fit", None)
     with pytest.raises(InputError, match=r"rows: got slice\(0, 200.* every cell gets a label; .*adata\[rows\]\.copy"):
         cluster(cells, 3, rows=slice(0, 200))
+
+
+@pytest.mark.parametrize(("package", "name", "graph"), [("h5py", "a.h5ad", None), ("anndata", "a.zarr", "distances")])
+def test_without_the_packages_that_read_a_store_the_extra_is_named(tmp_path, monkeypatch, package, name, graph):
+    zarr.create_group(tmp_path / "a.zarr").create_group("obsp/distances")
+    for module in [module for module in sys.modules if module.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"a\.\w+' is read by {package}, .* pip install 'bigsmic\[anndata\]'$"):
+        cluster(tmp_path / name, 3, use_graph=graph)

@@ -53,7 +53,7 @@ def test_fit_shows_the_options_of_the_default_method():
     assert {*parameters} >= registry.OF_EVERY_FIT
     for name, declared in settings.options().items():
         assert parameters[name].default is (UNSET if declared.follows else defaults_of(settings).get(name))
-        assert f"\n    {name} : " in bigsmic.fit.__doc__
+        assert f"\n{name} : " in inspect.getdoc(bigsmic.fit)
 
 
 @pytest.mark.parametrize("name", registry.names())

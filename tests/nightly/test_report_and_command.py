@@ -8,7 +8,7 @@ from nights import job
 
 from bigsmic import Result
 from bigsmic.errors import InputError, RunError
-from bigsmic.nightly import history, nightly, steps
+from bigsmic.nightly import check, history, nightly, steps
 
 
 def test_reports_and_the_command_after(tmp_path, machine):
@@ -98,11 +98,14 @@ def test_a_job_that_was_changed_after_its_command_failed_fits_again(tmp_path, ma
     assert (outcome.night, outcome.steps["decide"]["refit"], outcome.steps["fit"]["clusters"]) == (2, "job", 3)
 
 
-def test_without_the_extra_for_reports_nothing_is_begun(tmp_path, machine, monkeypatch):
+@pytest.mark.parametrize("package", ["jinja2", "openTSNE"])
+def test_without_the_extra_for_reports_nothing_is_begun(tmp_path, machine, monkeypatch, package):
     machine.night(200)
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(InputError, match="report"):
-        nightly(job(tmp_path, top='report = "reports/{night}.html"'))
+    monkeypatch.setitem(sys.modules, package, None)
+    file = job(tmp_path, top='report = "reports/{night}.html"')
+    for call in (check, nightly):
+        with pytest.raises(InputError, match=rf"report: {package} is not installed; pip install 'bigsmic\[report\]'"):
+            call(file)
     assert not (tmp_path / "nights").exists()
 
 

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.unit
 RNG = np.random.default_rng(0)
 TABLE = RNG.integers(0, 4, (600, 3)).astype(np.float32)  # 64 distinct rows
 DISTINCT, POINT = np.unique(TABLE, axis=0, return_inverse=True)
+POINT = POINT.ravel()  # of a column in NumPy 2.0
 HOMES = (np.arange(600) % 2).astype(np.int32)
 
 

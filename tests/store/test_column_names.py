@@ -47,6 +47,18 @@ def test_of_a_group_that_anndata_wrote(tmp_path):
     assert column_names(tmp_path / "cells.zarr", "X") == ["gene a", "gene b", "gene c"]
 
 
+@pytest.mark.parametrize(("is_missing", "names"), [(False, ["gene a", "gene b", "gene c"]), (True, [])])
+def test_of_a_group_that_anndata_wrote_with_a_mask(tmp_path, is_missing, names):
+    """As with pandas 3, whose texts may be missing."""
+    group = zarr.create_group(tmp_path / "cells.zarr")
+    group.create_array("X", data=X)
+    var = group.create_group("var", attributes={"_index": "_index"})
+    index = var.create_group("_index", attributes={"encoding-type": "nullable-string-array"})
+    index.create_array("values", data=np.array(["gene a", "gene b", "gene c"]))
+    index.create_array("mask", data=np.array([False, False, is_missing]))
+    assert column_names(tmp_path / "cells.zarr", "X") == names
+
+
 def test_where_there_are_none(tmp_path):
     zarr.create_array(str(tmp_path / "rows.zarr"), data=X)
     np.save(tmp_path / "rows.npy", X)

@@ -1,5 +1,6 @@
 """Tables of text and Parquet by their paths: the same rows as in memory, and refusals that say what to do."""
 
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
@@ -176,6 +177,7 @@ def test_a_file_that_does_not_exist_is_said_to(tmp_path, name):
         ),
         ("a,kind\n1,up\n2,down\n", "a,b", r"no column 'b', given as component=; its columns are \['a', 'kind'\]"),
         ("a,b\n1,2,3\n4,5,6\n", None, r"more entries than its first line has names \(2\)"),
+        ('\n"a\nb",c\n\n1.5,2,3\n4,5,6\n', None, r"more entries than its first line has names \(2\)"),
         ("a,b\n1,2\n", 1, "component: got 1; give a name as text"),
         ("a,b\n1,2\n", ["a"], r"component: got \['a'\]; give a name as text, or of a table, names with commas"),
         ("a,b\n", None, "has no rows below its header"),
@@ -215,3 +217,30 @@ def test_a_file_that_is_no_parquet_or_goes_away(tmp_path, tables):
     (tables / "rows.csv").unlink()
     with pytest.raises(StorageError, match=r"rows\.csv.*check the file"):
         source.read(0, 10)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_told"), [("2.2.3", True), ("3.0.4", True), ("3.1.0", False), ("10.0.0", False)]
+)
+def test_pandas_that_reads_the_exact_bits_by_itself_is_not_told_to(tables, monkeypatch, version, is_told):
+    """Pandas 3.1 deprecates the option."""
+    given = []
+    read = dask.dataframe.read_csv
+    monkeypatch.setattr(pd, "__version__", version)
+    monkeypatch.setattr(dask.dataframe, "read_csv", lambda *args, **options: given.append(options) or read(*args))
+    assert open_source(tables / "rows.csv").shape == ROWS.shape
+    assert [options.get("float_precision") for options in given] == ["round_trip" if is_told else None]
+
+
+def test_entries_in_excess_are_refused_where_they_are_an_even_index(tmp_path, monkeypatch):
+    """Pandas 3.1 makes an index of evenly spaced integers a RangeIndex, as that of a table without one is."""
+    read = pd.read_csv
+
+    def even(*args, **options):
+        found = read(*args, **options)
+        return found.set_axis(pd.RangeIndex(len(found)))
+
+    monkeypatch.setattr(pd, "read_csv", even)
+    table = written(tmp_path / "a.csv", "a,b\n0,2,3\n1,5,6\n2,8,9\n")
+    with pytest.raises(InputError, match=r"more entries than its first line has names \(2\)"):
+        open_source(table)

@@ -69,6 +69,13 @@ def _index_of_var(group: Any) -> str | None:
 
 
 def _texts(found: Any, d: int) -> list[str]:
-    """A stored vector as a list of `d` texts; empty if it is anything else."""
+    """A stored vector as a list of `d` texts; empty if it is anything else.
+
+    With pandas 3, AnnData writes a group of its ``values`` and of a ``mask`` of those that are missing.
+    """
+    if hasattr(type(found), "array_keys"):
+        values, _ = decoded(lambda: found["values"])
+        missing, _ = decoded(lambda: np.asarray(found["mask"][...]).any())  # chunks of a mask without any are absent
+        found = None if missing else values
     values, _ = decoded(lambda: np.asarray(found[...]) if getattr(found, "shape", None) == (d,) else None)
     return [str(value) for value in values] if values is not None and values.dtype.kind in TEXT else []

@@ -3,7 +3,9 @@
 Every range of rows parses the partitions that it lies in, so that a partition of text is small.
 """
 
+import csv
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -121,8 +123,8 @@ def _frame(path: str, component: str | None) -> Any:
         _refuse_other_separators(path)
         if component is None:
             _refuse_rows_as_header(path)
-        exact = {"dtype": _text_dtypes(path), "float_precision": "round_trip"}  # the bits that were written
-        frame = dask.dataframe.read_csv(path, sep=_separator(path), blocksize=TEXT_BYTES, **exact)
+        reading = {"sep": _separator(path), "dtype": _text_dtypes(path)} | _exact()
+        frame = dask.dataframe.read_csv(path, blocksize=TEXT_BYTES, **reading)
     frame = frame[_chosen(list(map(str, frame.columns)), component, path)]
     words = admission.words_of(frame)
     if words:
@@ -133,6 +135,14 @@ def _frame(path: str, component: str | None) -> Any:
             f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; {remedy} as numbers"
         )
     return frame
+
+
+def _exact() -> dict[str, str]:
+    """Option with which pandas reads the bits that were written; from 3.1 on, it does so and is to lose the option."""
+    import pandas as pd
+
+    major, minor = map(int, pd.__version__.split(".")[:2])
+    return {} if (major, minor) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _refuse_other_names(columns: list[Any], path: str) -> None:
@@ -219,7 +229,7 @@ def _text_dtypes(path: str) -> dict[str, Any]:
     first = pd.read_csv(path, sep=_separator(path), nrows=LOOKED_AT)
     if first.empty:
         raise InputError(f"input: {shown(path)!r} has no rows below its header; give a table of numbers")
-    if not isinstance(first.index, pd.RangeIndex):
+    if _entries_of_first_row(path) > len(first.columns):
         raise InputError(
             f"input: rows of {shown(path)!r} have more entries than its first line has names ({len(first.columns)}), "
             "and those in excess would be left out; write a name above every column"
@@ -228,6 +238,18 @@ def _text_dtypes(path: str) -> dict[str, Any]:
     others = first.drop(columns=[*numbers])
     flags = [name for name in others if all(isinstance(value, bool) for value in others[name].dropna())]
     return numbers | {name: "boolean" if name in flags else object for name in others}
+
+
+def _entries_of_first_row(path: str) -> int:
+    """Number of entries below the header: of more than it has names, pandas makes the first ones an index.
+
+    The index does not show it: from pandas 3.1 on, one of integers that are evenly spaced is a RangeIndex.
+    """
+    with open(path, encoding="utf-8-sig", errors="replace", newline="") as file, suppress(csv.Error):
+        rows = (row for row in csv.reader(file, delimiter=_separator(path)) if "".join(row).strip() or len(row) > 1)
+        next(rows, None)
+        return len(next(rows, []))
+    return 0
 
 
 def _chosen(columns: list[str], component: str | None, path: str) -> list[str]:

@@ -12,7 +12,7 @@ from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
 from bigsmic.store.destinations import canonical_location
-from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
+from bigsmic.store.objects import absolute, is_local, remedy_of, storage_errors, store_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.shards import Shards, is_sharded
@@ -292,6 +292,7 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
             raise InputError(f"input: {name!r} does not exist; give the path or URL of {wanted}") from None
         text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
         remedy = admission.remedy_for(name) or f"give the path or URL of {wanted}"
+        remedy = remedy_of(error, name, remedy)
         raise InputError(f"input: {name!r} could not be opened as Zarr ({text}); {remedy}") from (
             error if is_local(location) else None
         )
