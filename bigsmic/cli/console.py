@@ -69,14 +69,14 @@ class Screen:
         """Show an error."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
-        message = self._translate(message, isinstance(error, InputError | PlanError))
+        message = _in_one_line(self._translate(message, isinstance(error, InputError | PlanError)))
         document = {"type": type(error).__name__, "message": message, "exit_code": code}
         with suppress(StorageError):
             self.write({"error": document})
         self._complain("error", message)
 
     def _complain(self, kind: Any, message: str) -> None:
-        self.stderr.print(f"bigsmic: {kind}: {_in_one_line(message)}", markup=False, highlight=False, soft_wrap=True)
+        self.stderr.print(f"bigsmic: {kind}: {message}", markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def warnings_in_one_line(self) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Screen:
         with warnings.catch_warnings():
             warnings.simplefilter("always", BigsmicWarning)
             warnings.showwarning = lambda message, *where, **more: self._complain(
-                "warning", self._translate(str(message), True)
+                "warning", _in_one_line(self._translate(str(message), True))
             )
             yield
 
