@@ -63,7 +63,7 @@ class Likeness(NamedTuple):
         Standard deviation of the narrowest of these columns over that of the widest; 0 if there are few columns, or in
         more than a third of them one value has half of the rows.
     level : float
-        The same over that of the median column.
+        Standard deviation of the narrowest over that of the median of these columns; 0 likewise.
     """
 
     neighbors: float

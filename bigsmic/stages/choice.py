@@ -29,9 +29,9 @@ FINER = 0.8
 FAINT, FLAT = 1.0, -0.25
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
 cluster is: excess kurtosis from which on they are not."""
-HELD = 0.6
-"""Least normalised association of clusters that valleys cut off where no cut has all of them separated: with less, most
-of the weight of the smallest lies outside, and these are crumbs."""
+LEAST_ASSOCIATION = 0.6
+"""Normalised association that clusters need which valleys cut off where no cut has all of them separated: with less,
+most of the weight of the smallest lies outside, and these are crumbs."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -87,7 +87,7 @@ def chosen_set(context: Context) -> int:
     if on_asked or on_shown:
         in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
         claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
-    if (sure or are_fewer(context.run, c)) and associations(context)[by_valleys[0]] >= HELD:
+    if (sure or are_fewer(context.run, c)) and associations(context)[by_valleys[0]] >= LEAST_ASSOCIATION:
         claims.append((_has_halved(context, by_density), 0.0))
     if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
         return by_valleys[0]
