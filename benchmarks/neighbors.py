@@ -71,7 +71,7 @@ def blocks(n):
 def by_cells(path, n, options):
     """Sample, cells, routing to one file per group, search of each group, merge: (indices, notes)."""
     from bigsmic.numerics.graph import cells as cells_module
-    from bigsmic.numerics.graph import neighbors
+    from bigsmic.numerics.graph import neighbor_lists, neighbors
     from bigsmic.numerics.hashing import row_uniform
 
     clock, seconds = time.process_time(), {}
@@ -90,12 +90,13 @@ def by_cells(path, n, options):
     with tempfile.TemporaryDirectory() as scratch:
         copies = route_to_files(path, n, cells, settings.overlap, Path(scratch))
         lap("route")
-        best = neighbors.start_knn(n, K)
+        best = neighbor_lists.empty_lists(n, K)
         for group in range(cells.n_groups):
             X, rows, member_cells = read_group(Path(scratch), group, d, settings.overlap)
             found, squares = neighbors.group_neighbors(X, rows, member_cells, neighbors.NeighborSettings(K))
             found = np.where(found >= 0, rows[found], -1)
-            best[0][rows], best[1][rows] = neighbors.merge_neighbors([(best[0][rows], best[1][rows]), (found, squares)])
+            known = best[0][rows], best[1][rows]
+            best[0][rows], best[1][rows] = neighbor_lists.merge_neighbors([known, (found, squares)])
     lap("search and merge")
     return best[0], {"groups": cells.n_groups, "cells": cells.n_cells, "copies": round(copies / n, 2), "parts": seconds}
 
@@ -153,14 +154,14 @@ def child(name, path, n):
 
 def write_truth(path, n):
     """Exact neighbours of sampled rows, streamed over blocks."""
-    from bigsmic.numerics.graph import neighbors
+    from bigsmic.numerics.graph import neighbor_lists, neighbors
 
     queries = np.sort(np.random.default_rng(1).choice(n, min(QUERIES, n), replace=False))
     Q = np.concatenate([read(path, lo, hi)[queries[(queries >= lo) & (queries < hi)] - lo] for lo, hi in blocks(n)])
-    best = neighbors.start_knn(len(queries), AT + 1)
+    best = neighbor_lists.empty_lists(len(queries), AT + 1)
     for lo, hi in blocks(n):
         found, squares = neighbors.exact_neighbors(Q, read(path, lo, hi), AT + 1)
-        best = neighbors.merge_neighbors([best, (np.where(found >= 0, found.astype(np.int64) + lo, -1), squares)])
+        best = neighbor_lists.merge_neighbors([best, (np.where(found >= 0, found.astype(np.int64) + lo, -1), squares)])
     np.savez(path.with_suffix(".truth.npz"), queries=queries, indices=best[0])
 
 

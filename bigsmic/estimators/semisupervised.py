@@ -83,6 +83,7 @@ class SemiSupervisedSMIC(Clusterer):
         repair: bool = True,
         neighbors: NeighborSearch = "auto",
         n_neighbors: int = 20,
+        n_candidates: int | None = None,
         n_components: int | None = 50,
         n_centers: int = 800,
         lsmi_rows: int | None = 20_000,

@@ -64,6 +64,7 @@ class SMIC(Clusterer):
         rotation: Literal["auto", True, False] | None = None,
         neighbors: NeighborSearch = "auto",
         n_neighbors: int = 20,
+        n_candidates: int | None = None,
         widths: float | Sequence[float] | Sequence[Sequence[float]] | None = None,
         shrinkage: float | Sequence[float] | None = None,
         valleys: bool = True,

@@ -21,7 +21,7 @@ STAGES = {
     "passes": ("passes",),
     "map": ("map",),
     "route": ("cells", "routed_rows", "route"),
-    "neighbors": ("rows", "neighbors", "lists", "recall"),
+    "neighbors": ("rows", "neighbors", "lists", "recall", "hubs", "more_neighbors", "candidates", "chosen"),
     "graph": ("edges", "graph", "components", "repair"),
     "eigen": ("weights", "degree", "matrix", "known", "eigen"),
     "assign": ("frame", "assigned", "labeling"),

@@ -83,7 +83,7 @@ class Settings(MethodSettings):
             "n_centers",
             "seed",
         )
-        given = {name: getattr(self, name) for name in names} | changes
+        given = {name: getattr(self, name) for name in names} | {"n_candidates": self.n_neighbors} | changes
         return smic.Settings(
             normalization=None, assignment="rotation", selection="consensus", n_components=None, **given
         )

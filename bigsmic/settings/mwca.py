@@ -84,7 +84,7 @@ class Settings(MethodSettings):
     def graph(self, weight: str) -> Any:
         """Settings of the stages shared with SMIC."""
         names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
-        given = {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in names} | {"n_candidates": self.n_neighbors}
         kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
         return smic.Settings(
             kernel=kernel,

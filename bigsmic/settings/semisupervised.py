@@ -19,8 +19,7 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
-from bigsmic.settings.sequences import MANY_SETS
-from bigsmic.settings.smic import number_of_clusters
+from bigsmic.settings.sequences import MANY_SETS, number_of_clusters
 from bigsmic.validation import brief
 
 ETA = (0.0, 1.0, 10.0)

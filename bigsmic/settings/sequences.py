@@ -1,13 +1,17 @@
-"""SMIC's options that are sequences: validation, by which they become tuples, and defaults of eigenvector sets."""
+"""SMIC's options that are or may be sequences: validation, by which they become tuples or limits, and defaults."""
 
 import math
 import numbers
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from bigsmic.errors import InputError
 from bigsmic.validation import CLUSTERS, check_integer, check_prior
 
+UNDECIDED = 30
+"""Largest number of clusters of a fit that was given none."""
 FINE_SET = (6.0, 8.0, 12.0)
 """Of two or three clusters, which may be long and bent; a consensus of this set is only taken if its cut is smaller."""
 EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0), FINE_SET)
@@ -102,3 +106,34 @@ def prior_of(prior: Any, c: int, assignment: str) -> Any:
             "eigenvectors are rotated or merged; leave assignment out"
         )
     return values
+
+
+def number_of_clusters(c: Any) -> Any:
+    """Largest number of clusters that `c` allows, and the least one if it leaves the number open.
+
+    Parameters
+    ----------
+    c : int, None, or sequence of int
+        None for any number; where labelings need one, 30. A sequence is a range: see :func:`ends`.
+
+    Returns
+    -------
+    n_clusters : int
+    least : int
+        0 where `c` is a number.
+
+    Raises
+    ------
+    InputError
+        `c` is a text, or no range.
+    """
+    if c is None:
+        return UNDECIDED, 1
+    if isinstance(c, str):
+        raise InputError(
+            f"{CLUSTERS}: got {c!r}; use an integer, a range such as (2, 30), or None, with which the number is found"
+        )
+    if isinstance(c, numbers.Integral | float):
+        return int(c) if isinstance(c, np.integer) else c, 0
+    least, most = ends(c)
+    return most, least

@@ -1,6 +1,5 @@
 """Settings of SMIC, the default method."""
 
-import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -31,9 +30,9 @@ from bigsmic.weight_functions import identity_of
 NORMALIZATIONS = ("auto", "symmetric", None)
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
-UNDECIDED = 30  # largest number of clusters of a fit that was given none
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, if it is only reported
+CANDIDATES_PER_NEIGHBOR = 2
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 SCALES = ("auto", "standard", "mixed", "variance", None)
 SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothing. "mixed": standard deviation or, where
@@ -136,7 +135,8 @@ class Settings(MethodSettings):
         None,
         choices=(None, "paper"),
         help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids,
-        columns divided by their standard deviations, no principal components, no repair of the graph.""",
+        columns divided by their standard deviations, no principal components, the nearest neighbours in any case, no
+        repair of the graph.""",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP + PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)
@@ -150,6 +150,15 @@ class Settings(MethodSettings):
     seed: int = option(0, INTEGER, help=SEED_HELP)
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=NEIGHBORS_HELP)
     n_neighbors: int = option(MIN_NEIGHBORS, INTEGER, least=1, help=N_NEIGHBORS_HELP)
+    n_candidates: int | None = option(
+        None,
+        INTEGER,
+        least=1,
+        optional=True,
+        help="""Nearest rows among which neighbours are chosen if there are hubs. These are dense rows in the lists of
+        very many sparser ones, while others are in none, as in many columns; they then count as farther. By default
+        twice `n_neighbors`; with `n_neighbors` or fewer, the nearest are taken in any case.""",
+    )
     widths: tuple[tuple[float, ...], ...] = option(
         sequences.EIGENVECTOR_SETS,
         SETS_OF_NUMBERS,
@@ -238,11 +247,14 @@ class Settings(MethodSettings):
         object.__setattr__(self, "shrinkage", sequences.shrinkages(self.shrinkage))
         object.__setattr__(self, "prior", sequences.prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
+        n_candidates = CANDIDATES_PER_NEIGHBOR * self.n_neighbors if self.n_candidates is None else self.n_candidates
+        are_as_given = self.preset == "paper" or self.precomputed  # neighbours as published, or of a matrix
+        object.__setattr__(self, "n_candidates", max(self.n_neighbors, 0 if are_as_given else n_candidates))
 
     @classmethod
     def of(cls, c: int, **given: Any) -> "Settings":
         """Settings for `c`: a number, or a range that leaves it open; see :func:`resolve`."""
-        n_clusters, least = number_of_clusters(c)
+        n_clusters, least = sequences.number_of_clusters(c)
         settings = resolve(n_clusters, **given)
         if not least:
             return settings
@@ -266,7 +278,7 @@ class Settings(MethodSettings):
     @property
     def as_requested(self) -> Any:
         """The settings as they were before the number of clusters was found."""
-        return replace(self.decided(self.open_to or UNDECIDED), undecided=True) if self.found else self
+        return replace(self.decided(self.open_to or sequences.UNDECIDED), undecided=True) if self.found else self
 
     def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
         """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
@@ -286,6 +298,11 @@ class Settings(MethodSettings):
         settings = replace(self, columns_read=columns)
         found = summary.get("n_clusters")
         return settings.decided(found, summary["disputed"]) if found else settings
+
+    @property
+    def chooses_neighbors(self) -> bool:
+        """Whether neighbours are chosen among more candidates."""
+        return int(self.n_candidates or 0) > self.n_neighbors
 
     @property
     def reads_valleys(self) -> bool:
@@ -394,7 +411,8 @@ class Settings(MethodSettings):
             cuts["n_neighbors"] = f"{self.n_neighbors} cut to {k}"
         if self.n_centers > n:
             cuts["n_centers"] = f"{self.n_centers} cut to {n}"
-        found = replace(self, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n))
+        n_candidates = max(min(self.n_candidates or 0, n - 1), 1)
+        found = replace(self, t=t, n_neighbors=max(k, 1), n_candidates=n_candidates, n_centers=min(self.n_centers, n))
         if self.undecided:
             found = replace(found, n_clusters=min(self.n_clusters, n), open_to=min(self.open_to, n))
         return found, cuts
@@ -405,37 +423,6 @@ class Settings(MethodSettings):
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
         del found["plain"], found["disputed"]  # found by a fit, and no options
         return found
-
-
-def number_of_clusters(c: Any) -> Any:
-    """Largest number of clusters that `c` allows, and the least one if it leaves the number open.
-
-    Parameters
-    ----------
-    c : int, None, or sequence of int
-        None for any number; where labelings need one, 30. A sequence is a range: see :func:`sequences.ends`.
-
-    Returns
-    -------
-    n_clusters : int
-    least : int
-        0 where `c` is a number.
-
-    Raises
-    ------
-    InputError
-        `c` is a text, or no range.
-    """
-    if c is None:
-        return UNDECIDED, 1
-    if isinstance(c, str):
-        raise InputError(
-            f"{CLUSTERS}: got {c!r}; use an integer, a range such as (2, 30), or None, with which the number is found"
-        )
-    if isinstance(c, numbers.Integral | float):
-        return int(c) if isinstance(c, np.integer) else c, 0
-    least, most = sequences.ends(c)
-    return most, least
 
 
 def resolve(n_clusters: int, preset: Any = None, rotation: Any = None, **chosen: Any) -> Settings:

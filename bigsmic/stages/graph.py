@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.graph.affinity import Edges, GraphBlock
+from bigsmic.numerics.graph.candidates import tth_squares
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import hubs
 from bigsmic.stages.shuffle import senders
-from bigsmic.types import Floats, Integers
-
-HUB_NEIGHBORS = 10  # neighbours of a row that count in in-degrees
+from bigsmic.types import Integers
 
 
 def run(job: Job) -> None:
@@ -22,42 +22,41 @@ def run(job: Job) -> None:
         job.fill("edges", context.blocks, _export)
         job.fill("graph", context.blocks, partial(_assemble, sent_by=senders(job, "edges", "target")))
     job.run.drop("edges", context.blocks)
-    job.run.drop("lists", context.blocks)
+    job.run.drop(hubs.LISTS, context.blocks)
+    job.run.drop(hubs.CHOSEN, context.blocks)
     job.fill("components", [0], _components)
 
 
 def _export(context: Context, p: int) -> None:
     """Write the edges that end in other blocks, in one part per block."""
-    read, lo = context.run.reader("lists", p), context.layout.bounds[p]
+    read, lo = context.run.reader(hubs.lists_name(context), p), context.layout.bounds[p]
     edges = affinity.outgoing_edges(lo, read("indices"), read("squares"))
     bounds = np.searchsorted(edges.target, context.layout.bounds)
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
 
 def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
-    read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
+    read, lo = context.run.reader(hubs.lists_name(context), p), int(context.layout.bounds[p])
     indices, squares = read("indices"), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # its own, without edges, for the dtypes
     sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
     incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))
     graph = affinity.assemble(lo, indices, squares, incoming)
-    sigma = np.sqrt(np.stack([tth_squares(squares, t) for t in context.settings.t]))
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
+    if hubs.are_chosen(context):
+        arrays |= {name: read(name) for name in ("scale", "sigma", "reach")}
+    else:
+        arrays["sigma"] = np.sqrt(np.stack([tth_squares(squares, t) for t in context.settings.t]))
+    of_each_t = {name: np.arange(len(arrays[name]) + 1) for name in ("sigma", "reach") if name in arrays}
     info = {"in_degree": _in_degree_sums(lo, indices, incoming)}
-    context.run.write("graph", p, arrays | {"sigma": sigma}, parts={"sigma": np.arange(len(sigma) + 1)}, info=info)
-
-
-def tth_squares(squares: Floats, t: int) -> Floats:
-    """Squared distance to the t-th neighbour, or to the last one of a row with fewer."""
-    found = np.isfinite(squares[:, :t]).sum(axis=1)
-    return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
+    context.run.write("graph", p, arrays, parts=of_each_t, info=info)
 
 
 def _in_degree_sums(lo: int, indices: Integers, incoming: Edges) -> list[float]:
     """Number of rows, of rows in no list, and sums of the first three powers of the in-degrees among ten neighbours."""
-    nearest = indices[:, :HUB_NEIGHBORS].ravel() - lo
+    nearest = indices[:, : hubs.HUB_NEIGHBORS].ravel() - lo
     inside = nearest[(nearest >= 0) & (nearest < len(indices))]
-    outside = incoming.target[incoming.ranks <= HUB_NEIGHBORS] - lo
+    outside = incoming.target[incoming.ranks <= hubs.HUB_NEIGHBORS] - lo
     degree = np.bincount(np.concatenate([inside, outside]), minlength=len(indices)).astype(np.float64)
     return [len(degree), int((degree == 0).sum()), degree.sum(), (degree**2).sum(), (degree**3).sum()]
 

@@ -16,7 +16,17 @@ from bigsmic.stages import (
     wider_columns,
 )
 
-TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.", "ahead.")
+TEMPORARY = (
+    "routed_rows",
+    "neighbors",
+    "lists",
+    "more_neighbors",
+    "candidates",
+    "chosen",
+    "edges",
+    "matrix.",
+    "ahead.",
+)
 
 
 def temporary(settings: MethodSettings) -> tuple[str, ...]:

@@ -1,19 +1,22 @@
 """neighbors: exact search inside the cells of each group; lists of ghost rows are merged in their home groups.
 
 After this stage, a row block consists of the rows at home in a group, in input order, with their scaled features and
-their lists.
+their lists. If hubs are in the lists of many rows, and many rows in none, neighbours are chosen among more candidates,
+which a second search finds; see :mod:`bigsmic.numerics.graph.candidates`.
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.graph import neighbors
+from bigsmic.numerics.graph import candidates, neighbor_lists, neighbors
 from bigsmic.numerics.graph.equal_rows import find_points
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import hubs
 from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
 from bigsmic.stages.shuffle import senders
 from bigsmic.types import Floats, Integers
@@ -22,20 +25,45 @@ RECALL_ROWS = 200
 RECALL_NEIGHBORS = 10
 
 
+class Search(NamedTuple):
+    """Stages that a search writes, lists by group and merged, and the setting of how many neighbours it finds."""
+
+    by_group: str
+    merged: str
+    setting: str
+
+
+NEAREST = Search("neighbors", hubs.LISTS, "n_neighbors")
+WIDER = Search("more_neighbors", hubs.CANDIDATES, "n_candidates")
+
+
 def run(job: Job) -> None:
-    """Search every group, then merge the lists that different groups have found for a row."""
-    context = job.context
-    is_wanted = not job.complete("graph", context.blocks) or not job.run.done("recall", 0)
-    if is_wanted:
-        job.fill("neighbors", context.blocks, _search)
-    job.fill("rows", context.blocks, _keep)  # those that no search has written
-    if is_wanted:
-        if not job.complete("lists", context.blocks):
-            task = partial(_merge, sent_by=senders(job, "neighbors", "ghost_positions"))
-            job.fill("lists", context.blocks, task)
-        job.run_steps("recall", [0], _recall)
+    """Search every group, then merge the lists that different groups have found for a row; and once more for hubs."""
+    context, blocks = job.context, job.context.blocks
+    is_known = job.run.done("recall", 0) and job.run.done(hubs.HUBS, 0)
+    for_graph = not job.complete("graph", blocks)
+    if not is_known or (for_graph and not hubs.are_chosen(context)):
+        _find(job, NEAREST)
+    job.fill("rows", blocks, _keep)  # those that no search has written
+    job.run_steps("recall", [0], _recall)
+    job.run_steps(hubs.HUBS, [0], hubs.look)
+    if for_graph and hubs.are_chosen(context) and not job.complete(hubs.CHOSEN, blocks):
+        _find(job, WIDER)
+        job.fill(hubs.CHOSEN, blocks, hubs.choose)
+        job.run.drop(NEAREST.merged, blocks)
     job.run.drop("routed_rows", context.source_blocks)
-    job.run.drop("neighbors", context.blocks)
+    for name in (NEAREST.by_group, *WIDER[:2]):
+        job.run.drop(name, blocks)
+
+
+def _find(job: Job, search: Search) -> None:
+    """Search every group, and merge what groups have found for the rows of every block."""
+    blocks = job.context.blocks
+    if job.complete(search.merged, blocks):
+        return
+    job.fill(search.by_group, blocks, partial(_search, search=search))
+    sent_by = senders(job, search.by_group, "ghost_positions")
+    job.fill(search.merged, blocks, partial(_merge, sent_by=sent_by, search=search))
 
 
 def _keep(context: Context, p: int) -> None:
@@ -50,27 +78,28 @@ def _write_rows(context: Context, p: int, X: Floats, rows: Integers, tags: Integ
     context.run.write("rows", p, arrays)
 
 
-def _search(context: Context, p: int) -> None:
+def _search(context: Context, p: int, search: Search) -> None:
     """Neighbours among the members of one group, for the rows at home and for the ghosts; and the rows at home."""
     X, rows, positions, tags = _gather(context, p)
     if not context.run.done("rows", p):
         _write_rows(context, p, X, rows, tags)
     asked = context.settings
-    settings = neighbors.NeighborSettings(asked.n_neighbors, asked.neighbors, asked.seed)
+    count = getattr(asked, search.setting)
+    settings = neighbors.NeighborSettings(count, asked.neighbors, asked.seed, asked.n_neighbors)
     indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], settings)
-    found = np.where(indices >= 0, positions[indices], -1).astype(context.position_dtype)
+    places = np.append(positions, -1).astype(context.position_dtype)  # the last one where there is no neighbour
     at_home = tags[:, HOME] == context.layout.group_ids[p]
     ghosts = np.flatnonzero(~at_home)
     ghosts = ghosts[np.argsort(positions[ghosts], kind="stable")]
     bounds = np.searchsorted(positions[ghosts], context.layout.bounds)
     arrays = {
-        "indices": found[at_home],
+        "indices": places[indices[at_home]],
         "squares": squares[at_home],
         "ghost_positions": positions[ghosts],
-        "ghost_indices": found[ghosts],
+        "ghost_indices": places[indices[ghosts]],
         "ghost_squares": squares[ghosts],
     }
-    context.run.write("neighbors", p, arrays, parts={name: bounds for name in arrays if name.startswith("ghost")})
+    context.run.write(search.by_group, p, arrays, parts={name: bounds for name in arrays if name.startswith("ghost")})
 
 
 def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integers]:
@@ -91,16 +120,18 @@ def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integ
     return X, rows, positions, np.concatenate(tags)
 
 
-def _merge(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
+def _merge(context: Context, p: int, sent_by: list[NDArray[np.int64]], search: Search) -> None:
     """Lists of the rows at home: the best of the neighbours found in this and in other groups."""
-    read = context.run.reader("neighbors", p)
+    read = context.run.reader(search.by_group, p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
-    ghosts = context.run.gather("neighbors", sent_by[p], ["ghost_positions", "ghost_indices", "ghost_squares"], p)
+    ghosts = context.run.gather(search.by_group, sent_by[p], ["ghost_positions", "ghost_indices", "ghost_squares"], p)
     for positions, *found in ghosts:
         at = positions - context.layout.bounds[p]
         lists = [(indices[at], squares[at]), tuple(found)]
-        indices[at], squares[at] = neighbors.merge_neighbors(lists)
-    context.run.write("lists", p, {"indices": indices, "squares": squares})
+        indices[at], squares[at] = neighbor_lists.merge_neighbors(lists)
+    arrays = {"indices": indices, "squares": squares}
+    arrays |= {"scale": candidates.local_scales(squares)} if search == WIDER else {}
+    context.run.write(search.merged, p, arrays)
 
 
 def _recall(job: Job, block: int) -> None:

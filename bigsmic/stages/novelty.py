@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.numerics.graph import candidates
 from bigsmic.numerics.graph.affinity import column_positions
+from bigsmic.numerics.graph.candidates import tth_squares
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import novelty
 from bigsmic.numerics.labeling.novelty import Scale, Shapes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import distinct, numbering, projection
-from bigsmic.stages.graph import read_graph, tth_squares
+from bigsmic.stages import distinct, hubs, numbering, projection
+from bigsmic.stages.graph import read_graph
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.types import Floats, Integers
 
@@ -62,22 +64,28 @@ def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floa
     """
     numbers = context.run.read("rows", p, "rows")
     is_drawn = np.isin(numbers, rows)
-    graph, sigma = read_graph(context, p), _sigma(context, p)
+    graph, sigma = read_graph(context, p), _largest(context, p)
     lengths = np.diff(graph.indptr)
     entries = np.flatnonzero(np.repeat(is_drawn, lengths))
     owners = np.repeat(np.flatnonzero(is_drawn), lengths[is_drawn])
-    near = np.sqrt(graph.sq_distances[entries]) <= sigma[owners]
-    entries, owners = entries[near], owners[near]
     positions, of_entries = np.unique(column_positions(graph)[graph.indices[entries]], return_inverse=True)
-    theirs = context.at(STAGE, partial(_sigma, context), positions)[of_entries]
+    theirs = context.at(STAGE, partial(_largest, context), positions)[of_entries]
+    squares = graph.sq_distances[entries]
+    if hubs.are_chosen(context):
+        own, reach = (_largest(context, p, name)[owners] for name in ("scale", "reach"))
+        scales = context.at(f"{STAGE} scale", partial(_largest, context, name="scale"), positions)[of_entries]
+        near = candidates.separations(squares, own, scales) <= reach
+    else:
+        near = np.sqrt(squares) <= sigma[owners]
+    owners, theirs = owners[near], theirs[near]
     sums, counts = (np.bincount(owners, weights, len(numbers))[is_drawn] for weights in (theirs, None))
     return numbers[is_drawn], sigma[is_drawn].astype(np.float64), sums / np.maximum(counts, 1)
 
 
-def _sigma(context: Context, p: int) -> NDArray[np.float32]:
-    """Distance of the rows of a block to their neighbours of the largest t."""
-    found: NDArray[np.float32] = context.run.read("graph", p, "sigma").max(axis=0)
-    return found
+def _largest(context: Context, p: int, name: str = "sigma") -> Floats:
+    """An array of the graph at the rows of a block, for the largest t if it has values for each."""
+    found: Floats = context.run.read("graph", p, name)
+    return found.max(axis=0) if found.ndim == 2 else found
 
 
 def _of_shapes(context: Context, n_clusters: int) -> None:
@@ -141,7 +149,7 @@ class Novelty:
 
     def of_neighbors(self, indices: Integers, squares: Floats, remainders: Floats | None = None) -> NDArray[np.float32]:
         """Novelty of rows whose neighbours, squared distances and, if these are of components, remainders are known."""
-        sigma = self._model.mean_sigma(indices)
+        sigma = self._model.mean_sigma(indices, squares)
         t = max(self._model.context.settings.t)
         distances = np.sqrt(tth_squares(squares, t), dtype=np.float64)
         if remainders is not None:

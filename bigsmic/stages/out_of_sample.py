@@ -1,13 +1,14 @@
 """Predictions for new rows: eigenvectors extended through their neighbours among the fitted rows."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.graph import affinity, cells, neighbors
+from bigsmic.numerics.graph import affinity, candidates, cells, neighbor_lists, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
+from bigsmic.numerics.graph.candidates import tth_squares
 from bigsmic.numerics.labeling import calibration, rotation
 from bigsmic.numerics.labeling import consensus as consensus_numerics
 from bigsmic.numerics.labeling import gaussians as gaussians_numerics
@@ -19,6 +20,7 @@ from bigsmic.stages import (
     consensus,
     eigenvectors,
     gaussians,
+    hubs,
     kernel_matrix,
     labelings,
     neighbor_votes,
@@ -30,7 +32,6 @@ from bigsmic.stages import (
     trimming,
     valley_trees,
 )
-from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
 from bigsmic.types import Floats, Integers
@@ -41,7 +42,28 @@ LEAST_EIGENVALUE = 0.01
 """Least eigenvalue, as a share of the largest. The extension divides the residual of a solve to 1e-4 by it."""
 
 
-NEIGHBORS: Reads = {"cells": None, "route": ("counts",), "rows": ("X", "cell"), "graph": ("sigma",)}
+NEIGHBORS: Reads = {"cells": None, "route": ("counts",), "rows": ("X", "cell"), "graph": ("sigma",), hubs.HUBS: ()}
+
+
+class Chosen(NamedTuple):
+    """Neighbours of new rows, chosen among candidates as those of fitted rows are.
+
+    Parameters
+    ----------
+    indices : ndarray of int, shape (b, k)
+        Positions of fitted rows; -1 where there is none.
+    squares : ndarray of float32, shape (b, k)
+        Squared distances.
+    separated : ndarray of float64, shape (b, k)
+        Their separations, ascending. A fitted row lists the new one as well if its reach is no less.
+    nearest : ndarray of float32, shape (b, w)
+        Squared distances to all candidates, ascending.
+    """
+
+    indices: np.ndarray
+    squares: np.ndarray
+    separated: np.ndarray
+    nearest: np.ndarray
 
 
 class Neighborhood:
@@ -51,11 +73,20 @@ class Neighborhood:
     ----------
     context : Context
         Has the settings of the neighbour graph.
+
+    Attributes
+    ----------
+    chooses : bool
+        Whether neighbours are chosen among more candidates.
+    n_found : int
+        Number of the nearest fitted rows that are searched for each new row.
     """
 
     def __init__(self, context: Context) -> None:
         self.context = context
-        self.reads = NEIGHBORS
+        self.chooses = hubs.are_chosen(context)
+        self.n_found = context.settings.n_candidates if self.chooses else context.settings.n_neighbors
+        self.reads = NEIGHBORS | ({"graph": ("scale", "sigma", "reach")} if self.chooses else {})
 
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
@@ -71,14 +102,15 @@ class Neighborhood:
         raise NotImplementedError
 
     def search(self, X: Floats, count: int | None = None) -> tuple[Integers, Floats]:
-        """Positions and squared distances of the nearest training rows, `count` of them or as many as in the graph."""
+        """Positions and squared distances of the nearest training rows, `count` of them or as many as in a fit."""
         context = self.context
-        best = neighbors.start_knn(len(X), count or context.settings.n_neighbors)
+        best = neighbor_lists.empty_lists(len(X), count or self.n_found)
         probes = cells.probe(X, route.read_cells(context))
         for p in context.blocks:
             read = context.run.reader("rows", p)
             lo, hi = context.layout.bounds[p : p + 2]
-            best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
+            residents = neighbors.Residents(read("X"), np.arange(lo, hi), read("cell"))
+            best = neighbors.update_knn(best, X, probes, residents, context.settings.n_neighbors)
         return best
 
     def _touched(self, indices: Integers) -> tuple[Integers, Integers]:
@@ -89,15 +121,27 @@ class Neighborhood:
         known = np.unique(indices[indices >= 0]) if (indices >= 0).any() else np.zeros(1, np.int64)
         return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
 
-    def _weights(
-        self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats, known: Integers, local: Integers
-    ) -> Floats:
-        """Kernel with the t nearest training rows, and with found ones that are as near to x as to their own t-th."""
-        t = eigenproblem.t
+    def choose(self, indices: Integers, squares: Floats) -> Chosen:
+        """Choose the neighbours among candidates, which are by distance."""
+        if not self.chooses:
+            return Chosen(indices, squares, squares, squares)
+        known, local = self._touched(indices)
+        theirs = self._gather(lambda p: self.context.run.read("graph", p, "scale"), known)[local]
+        separated = candidates.separations(squares, candidates.local_scales(squares)[:, None], theirs)
+        return Chosen(*candidates.nearest(indices, squares, separated, self.context.settings.n_neighbors), squares)
+
+    def _weights(self, eigenproblem: Eigenproblem, chosen: Chosen, known: Integers, local: Integers) -> Floats:
+        """Kernel with the t first neighbours, and with others that would have x among their own."""
+        t, (indices, squares, separated, nearest) = eigenproblem.t, chosen
         i = self.context.settings.t.index(t)
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
-        own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
-        near = ((np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)) & (indices >= 0)
+        own = np.sqrt(nearest[:, min(t, nearest.shape[1]) - 1])[:, None]
+        if self.chooses:
+            reach = self._gather(lambda p: self.context.run.read("graph", p, "reach", i)[0], known)[local]
+            is_listed = separated <= reach
+        else:
+            is_listed = np.sqrt(squares) <= sigma
+        near = ((np.arange(indices.shape[1]) < t) | is_listed) & (indices >= 0)
         found = kernel_matrix.weight_of(self.context)(
             squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near]
         )
@@ -109,9 +153,9 @@ class Neighborhood:
         """Numbers of the fitted rows at some positions, ascending."""
         return self._gather(lambda p: self.context.run.read("rows", p, "rows"), positions)
 
-    def mean_sigma(self, indices: Integers) -> NDArray[np.float64]:
-        """Mean over the t nearest fitted rows of the distance to their own t-th neighbours, largest t: shape (b,)."""
-        t = self.context.settings.t
+    def mean_sigma(self, indices: Integers, squares: Floats) -> NDArray[np.float64]:
+        """Mean over the first t neighbours of the distance to their own t-th nearest, largest t: shape (b,)."""
+        t, indices = self.context.settings.t, self.choose(indices, squares).indices
         known, local = self._touched(indices)
         of_t = t.index(max(t))
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", of_t)[0], known)
@@ -122,13 +166,13 @@ class Neighborhood:
     def _product(
         self, found: tuple[Integers, Floats], eigenproblem: Eigenproblem, read_columns: Callable[..., Any]
     ) -> Floats:
-        """``K(x, X) C`` for rows with known neighbours and squared distances; float32, shape (b, m).
+        """``K(x, X) C`` for rows with known candidates and squared distances; float32, shape (b, m).
 
         `read_columns` reads C at the rows of a block.
         """
-        indices, squares = found
-        known, local = self._touched(indices)
-        weights, C = self._weights(eigenproblem, indices, squares, known, local), self._gather(read_columns, known)
+        chosen = self.choose(*found)
+        known, local = self._touched(chosen.indices)
+        weights, C = self._weights(eigenproblem, chosen, known, local), self._gather(read_columns, known)
         return rotation.extend(weights, local, C, np.ones(C.shape[1]))
 
     def _gather(self, read_block: Callable[..., Any], positions: Integers) -> NDArray[Any]:
@@ -224,7 +268,8 @@ class Model(Neighborhood):
         self, indices: Integers, squares: Floats, X: Floats | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors of rows, and their clusters, even if they are noise."""
-        bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
+        chosen = self.choose(indices, squares)
+        bases = {eigenproblem: self._extend(eigenproblem, chosen) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
         total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
         rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
@@ -241,31 +286,31 @@ class Model(Neighborhood):
             P = self.shapes.components(X)
             labels, posterior = self.shapes.relabelled(P, votes / len(self.readers), labels, posterior)
         if self.neighbors_vote:
-            before, labels = labels, self._after_vote(labels, indices, squares)
+            before, labels = labels, self._after_vote(labels, chosen)
             posterior = gaussians_numerics.halved(posterior, labels, labels != before)
         equal, before = self._are_fitted(indices, squares), labels.copy()
         labels[equal] = self._labels_of_nearest(indices[equal])
         posterior = gaussians_numerics.halved(posterior, labels, labels != before)
         return calibration.sharpened(posterior, self.power), labels
 
-    def _after_vote(self, labels: Integers, indices: Integers, squares: Floats) -> NDArray[np.int32]:
+    def _after_vote(self, labels: Integers, chosen: Chosen) -> NDArray[np.int32]:
         """Labels of rows after a vote of their neighbours among the fitted rows, but for outliers."""
-        known, local = self._touched(indices)
+        known, local = self._touched(chosen.indices)
         votes = self._gather(lambda p: self.context.run.read("final", p, "labels"), known)[local]
-        weights = self._weights(neighbor_votes.widest(self.context), indices, squares, known, local)
-        of_row = np.repeat(np.arange(len(indices)), indices.shape[1])
+        weights = self._weights(neighbor_votes.widest(self.context), chosen, known, local)
+        of_row = np.repeat(np.arange(len(labels)), chosen.indices.shape[1])
         found = neighbor_votes_numerics.after_vote(labels, of_row, votes.ravel(), weights.ravel(), self.n_clusters)
-        log_sigma = noise_numerics.log_distance(np.sqrt(tth_squares(squares, max(self.context.settings.t))))
+        log_sigma = noise_numerics.log_distance(np.sqrt(tth_squares(chosen.nearest, max(self.context.settings.t))))
         return np.where(neighbor_votes.are_inside(self.context, log_sigma, labels), found, labels)
 
-    def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:
+    def _extend(self, eigenproblem: Eigenproblem, chosen: Chosen) -> Floats:
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
-        known, local = self._touched(indices)
-        weights = self._weights(eigenproblem, indices, squares, known, local)
+        known, local = self._touched(chosen.indices)
+        weights = self._weights(eigenproblem, chosen, known, local)
         degrees = self._degrees(eigenproblem, weights, known) if eigenproblem.kernel == "normalized" else (None, None)
         V, values = self._basis(eigenproblem, known)
         usable = values > LEAST_EIGENVALUE * np.abs(values).max()
-        extension = np.zeros((len(indices), len(values)), np.float32)
+        extension = np.zeros((len(weights), len(values)), np.float32)
         extension[:, usable] = rotation.extend(weights, local, V[:, usable], values[usable], *degrees)
         return extension
 

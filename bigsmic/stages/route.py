@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.graph.cells import Cells, PartitionSettings, build_cells, route
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import hubs
 from bigsmic.types import Floats, Integers
 
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
@@ -33,10 +34,11 @@ def run(job: Job) -> None:
 def searched(context: Context) -> bool:
     """Whether every row was routed, and every row block has its rows and its lists, or artifacts made from them."""
     run = context.run
-    once = run.done("cells", 0) and run.done("recall", 0)
+    once = run.done("cells", 0) and run.done("recall", 0) and run.done(hubs.HUBS, 0)
     if not once or run.missing("route", context.source_blocks):
         return False
-    return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
+    lists = hubs.lists_name(context)
+    return all(run.done("rows", p) and (run.done(lists, p) or run.done("graph", p)) for p in context.blocks)
 
 
 def partition_settings(context: Context) -> PartitionSettings:

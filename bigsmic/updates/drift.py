@@ -23,7 +23,7 @@ MOST_BATCHES, BATCH_SAMPLE = 32, 256
 """Number of stretches that are compared, and of sampled rows of each."""
 RECOMMENDED = "refit recommended"
 """Verdict on new rows that differ from the fit by more than its stretches differ from each other."""
-CANDIDATES = 64  # neighbours of a fitted row, from which those near in time are left out
+SPARE_NEIGHBORS = 44  # of a fitted row beyond those wanted, as those near in time are left out
 
 
 class Reference(NamedTuple):
@@ -106,13 +106,13 @@ def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, l
     X = context.scaler.apply(stored)
     if not hasattr(assessor.model, "search"):
         return assessor.novelty.of_labels(X, np.asarray(read_array(context, "labels")[rows]))
-    indices, squares = assessor.model.search(X, CANDIDATES)
+    indices, squares = assessor.model.search(X, assessor.model.n_found + SPARE_NEIGHBORS)
     known = np.unique(indices[indices >= 0])
     numbers = assessor.model.row_numbers(known)
     apart = np.abs(numbers[np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)] - rows[:, None])
     far = (apart >= length) & (indices >= 0)
     far[~far.any(axis=1), -1] = True
-    k = assessor.model.context.settings.n_neighbors  # those of the fit may be of a method that has the graph of another
+    k = assessor.model.n_found
     order = np.argsort(~far, axis=1, kind="stable")[:, :k]
     left = np.take_along_axis(far, order, axis=1)
     near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)

@@ -65,9 +65,9 @@ def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
     Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was
-    given no number of clusters, ``bent``, one of bent clusters, ``again``, another that has begun again,
-    ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not all valid, and ``numbered``,
-    whose clusters have the numbers of another run and a name.
+    given no number of clusters, ``hubs``, one of two clusters of which one lies within the other, ``bent``, one of bent
+    clusters, ``again``, another that has begun again, ``no_valleys``, one of labelings of all kinds, ``selected``, of
+    windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -99,7 +99,9 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dense_parts, "of_pieces", lambda *_: None)
         bigsmic.fit(bent, out=(out := out.with_name("again")), **options | {"t": (5, 10)})
+    wide = (np.repeat([0.5, 2], 300)[:, None] * rng.standard_normal((600, 30))).astype("f4")
     for name, rows, c, others in (
+        ("hubs", wide, 2, {"valleys": False, "widths": (1.5, 2)}),
         ("open", X, None, {}),
         ("no_valleys", one_blob, 2, {}),
         ("signs", X, 2, {"assignment": "auto", "repair": False}),
@@ -118,7 +120,7 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    names = ("few", "joined", "selected", "bent", "again", "open", "no_valleys", "numbered")
+    names = ("few", "joined", "selected", "bent", "again", "hubs", "open", "no_valleys", "numbered")
     runs = (out, *(out.with_name(name) for name in names))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)

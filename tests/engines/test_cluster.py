@@ -82,6 +82,14 @@ def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
     assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
 
 
+def test_neighbours_chosen_among_candidates_are_those_of_threads(client):
+    rng = np.random.default_rng(0)
+    X = (np.repeat([0.5, 1, 2], 300)[:, None] * rng.normal(size=(900, 30))).astype(np.float32)
+    wanted, found = (fit(X, client=one) for one in (None, client))
+    assert wanted._run.info("hubs", 0)["chosen"]
+    assert_same(found, (wanted.labels, np.asarray(wanted.posterior)))
+
+
 ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "exit")]
 DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.groups.normalized.t3", "exit")]
 

@@ -9,7 +9,8 @@ import pytest
 
 from bigsmic import registry
 from bigsmic.errors import BigsmicWarning, InputError
-from bigsmic.settings.smic import Settings, number_of_clusters, resolve
+from bigsmic.settings.sequences import number_of_clusters
+from bigsmic.settings.smic import Settings, resolve
 from bigsmic.validation import parse_bytes, warn_of_cuts
 
 pytestmark = pytest.mark.unit

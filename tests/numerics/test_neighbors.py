@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import neighbors
 from bigsmic.numerics.graph.cells import PartitionSettings, build_cells, probe, route
+from bigsmic.numerics.graph.neighbor_lists import empty_lists, merge_neighbors
 from bigsmic.numerics.graph.neighbors import (
     NeighborSettings,
+    Residents,
     exact_neighbors,
     group_neighbors,
-    merge_neighbors,
-    start_knn,
     update_knn,
 )
 
@@ -100,7 +100,7 @@ def test_groups_with_visitors_merge_to_the_whole():
     cells, routed = cells_of(X, group_rows=400)
     settings = NeighborSettings(10)
     whole = group_neighbors(X, np.arange(900), routed, settings)
-    merged = start_knn(900, 10)
+    merged = empty_lists(900, 10)
     assert cells.n_groups > 2
     for group in reversed(range(cells.n_groups)):
         here = cells.group[routed] == group
@@ -266,7 +266,7 @@ def test_merge_is_the_best_of_all(seed, n_lists, k):
 @given(st.lists(st.integers(1, 899), max_size=5))
 def test_exact_over_blocks_is_exact(cuts):
     bounds = np.unique([0, *cuts, 900])
-    best = start_knn(40, 7)
+    best = empty_lists(40, 7)
     for a, b in pairwise(bounds):
         indices, squares = exact_neighbors(X[:40], X[a:b], 7)
         best = merge_neighbors([best, (np.where(indices >= 0, indices + a, -1), squares)])
@@ -276,9 +276,9 @@ def test_exact_over_blocks_is_exact(cuts):
 
 
 def query(new, blocks, k=10, n_probe=6):
-    best, probes = start_knn(len(new), k), probe(new, CELLS, n_probe)
+    best, probes = empty_lists(len(new), k), probe(new, CELLS, n_probe)
     for rows in blocks:
-        best = update_knn(best, new, probes, X[rows], rows, ROUTED[rows, 0])
+        best = update_knn(best, new, probes, Residents(X[rows], rows, ROUTED[rows, 0]))
     return best
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import choice, labelings, noise, numbering, ratings, selection, shown_number
+from bigsmic.stages import choice, hubs, labelings, noise, numbering, ratings, selection, shown_number
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 Scores = dict[int, dict[str, float]]
@@ -40,13 +40,15 @@ def smic_summary(job: Job) -> dict[str, Any]:
 
 
 def _hubness(context: Context) -> dict[str, Any]:
-    """Share of rows in no other row's list, and skewness of the in-degree."""
+    """Share of rows in no other row's list, and skewness of the in-degree; and whether neighbours were chosen."""
     sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
     n, unlisted, first, second, third = np.sum(sums, axis=0)
     mean = first / n
     variance = second / n - mean**2
     skewness = (third / n - 3 * mean * variance - mean**3) / variance**1.5 if variance > 0 else 0.0
-    return {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
+    facts = context.run.info(hubs.HUBS, 0)
+    found = {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
+    return found | {"denser": facts["denser"], "chosen": facts["chosen"]}
 
 
 def _components(context: Context) -> Any:

@@ -158,11 +158,11 @@ class _Figures:
 
     def neighbors(self) -> StagePlan:
         """All members of one group with their lists."""
-        n, features, k = self.size.n, self.n_features, self.k
+        n, features, k = self.size.n, self.n_features, self.settings.n_candidates
         r = self.partition.overlap
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, features, k)
         flops = 2.0 * n * features * self.partition.candidates
-        disk = n * (self.row_bytes + 12) + int(GHOSTS * n * k * 8) + n * k * 8
+        disk = n * (self.row_bytes + 12) + int((GHOSTS + 1) * n * k * 8) + n * (self.k * 8 + 8)
         return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
 
     def graph(self) -> StagePlan:
@@ -170,7 +170,7 @@ class _Figures:
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
         task = affinity.assembly_bytes(self.block_rows, k, entries)
-        disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
+        disk = int(n * (entries * 10 + 12 * len(self.settings.t) + 8) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
             "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, passes=4 + 4 * len(self.settings.t)

@@ -16,6 +16,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.graph.equal_rows import find_points, list_copies
+from bigsmic.numerics.graph.neighbor_lists import merge_neighbors
 from bigsmic.numerics.products import product
 from bigsmic.types import Floats, Integers
 
@@ -42,6 +43,8 @@ class NeighborSettings:
         index over the whole group; "auto" uses the index if its estimated cost is at most half.
     seed : int
         Seed of pynndescent.
+    n_listed : int, optional
+        Neighbours that a row needs; k by default. Where no more rows of a group differ, equal rows are not one point.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class NeighborSettings:
     k: int = 20
     method: str = "auto"
     seed: int = 0
+    n_listed: int | None = None
 
     def __post_init__(self) -> None:
         if self.k < 1:
@@ -101,7 +105,7 @@ def group_neighbors(
         raise InputError(
             "neighbors: got rows that are not strictly ascending, so ties cannot go to the smaller; sort the members"
         )
-    points = find_points(X, member_cells[:, 0], settings.k)
+    points = find_points(X, member_cells[:, 0], settings.n_listed or settings.k)
     compared, member_cells = points.rows, points.cells(member_cells)
     if _method(len(compared), X.shape[1], member_cells, settings) == "pynndescent":
         ids = _nominate_by_index(X, compared, settings)
@@ -114,34 +118,12 @@ def group_neighbors(
 
 
 def group_bytes(m: int, d: int, k: int, overlap: int = 16) -> int:
-    """Predict the bytes that :func:`group_neighbors` by cells needs for m members, besides X and `member_cells`."""
-    tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
-    return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK) + 8 * k))
+    """Predict the bytes that :func:`group_neighbors` by cells needs for m members, besides X and `member_cells`.
 
-
-def merge_neighbors(lists: list[tuple[Integers, Floats]]) -> tuple[Integers, Floats]:
-    """Merge neighbour lists of the same rows that were found in different places.
-
-    Parameters
-    ----------
-    lists : sequence of (indices, squares)
-        ``indices`` is an ndarray of int, shape (m, k), -1 where there is none, in one numbering for all lists;
-        ``squares`` an ndarray of float32, shape (m, k), ascending along each row.
-
-    Returns
-    -------
-    indices : ndarray of the first list's dtype, shape (m, k)
-        The k best, each once, by (distance, index).
-    squares : ndarray of float32, shape (m, k)
+    A copy of what it returns is included.
     """
-    (indices, squares), *others = lists
-    dtype, indices = indices.dtype, indices.astype(np.int64)
-    for other_indices, other_squares in others:
-        one = frozen(indices), frozen(squares)
-        other = frozen(other_indices, np.int64), frozen(other_squares)
-        indices, squares = _nothing_found(*indices.shape)
-        _merge(one, other, indices, squares)
-    return indices.astype(dtype, copy=False), squares
+    tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
+    return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK)))
 
 
 def exact_neighbors(Q: Floats, X: Floats, k: int, members: Integers | None = None) -> tuple[Integers, Floats]:
@@ -166,13 +148,29 @@ def exact_neighbors(Q: Floats, X: Floats, k: int, members: Integers | None = Non
     return _settled(Q, X, np.arange(len(Q)), ids, k)
 
 
-def start_knn(n_queries: int, k: int) -> tuple[Integers, Floats]:
-    """Empty lists for :func:`update_knn`."""
-    return _nothing_found(n_queries, k)
+class Residents(NamedTuple):
+    """Training rows of one block.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (b, d)
+    rows : ndarray of int64, shape (b,), ascending
+        Their global row numbers.
+    homes : ndarray of int32, shape (b,)
+        Their home cells.
+    """
+
+    X: np.ndarray
+    rows: np.ndarray
+    homes: np.ndarray
 
 
 def update_knn(
-    best: tuple[Integers, Floats], queries: Floats, probes: Integers, X: Floats, rows: Integers, homes: Integers
+    best: tuple[Integers, Floats],
+    queries: Floats,
+    probes: Integers,
+    residents: Residents,
+    n_listed: int | None = None,
 ) -> tuple[Integers, Floats]:
     """Improve the lists of new rows by one block of training rows.
 
@@ -183,12 +181,9 @@ def update_knn(
     queries : ndarray of float32, shape (q, d)
     probes : ndarray of int32, shape (q, p)
         Cells with whose residents each query is compared; see :func:`bigsmic.numerics.graph.cells.probe`.
-    X : ndarray of float32, shape (b, d)
-        Training rows.
-    rows : ndarray of int64, shape (b,), ascending
-        Their global row numbers.
-    homes : ndarray of int32, shape (b,)
-        Their home cells.
+    residents : Residents
+    n_listed : int, optional
+        As in :class:`NeighborSettings`.
 
     Returns
     -------
@@ -198,10 +193,11 @@ def update_knn(
     """
     k = best[0].shape[1]
     lists = _empty_lists(len(queries), k + _QUERY_SLACK)
-    points = find_points(X, homes, k).rows
-    residents, askers = _by_cell(points, homes[points]), _by_cell(*_flat(probes))
-    for cell in sorted(residents.keys() & askers.keys()):
-        _compare(lists, (queries, askers[cell]), (X, residents[cell]), _ONE_SIDED)
+    X, rows, homes = residents
+    points = find_points(X, homes, n_listed or k).rows
+    of_cells, askers = _by_cell(points, homes[points]), _by_cell(*_flat(probes))
+    for cell in sorted(of_cells.keys() & askers.keys()):
+        _compare(lists, (queries, askers[cell]), (X, of_cells[cell]), _ONE_SIDED)
     found, squares = _settled(queries, X, np.arange(len(queries)), lists.ids, k)
     return merge_neighbors([best, (np.where(found >= 0, rows[found], -1), squares)])
 
@@ -247,10 +243,6 @@ class _Tile(NamedTuple):
 def _empty_lists(m: int, size: int) -> _Lists:
     squares, ids = np.full((m, size), _FAR, np.float32), np.full((m, size), -1, np.int32)
     return _Lists(squares, ids, np.full(m, _FAR, np.float32))
-
-
-def _nothing_found(m: int, k: int) -> tuple[Integers, Floats]:
-    return np.full((m, k), -1, np.int64), np.full((m, k), np.inf, np.float32)
 
 
 def _rows_of_cells(member_cells: Integers) -> tuple[Any, ...]:
@@ -442,7 +434,7 @@ def _settled(Q: Floats, X: Floats, order: Integers, ids: Integers, k: int) -> tu
     """The k best of the nominated, by exact distance and then position; `order` is one in which near rows are near."""
     squares = np.empty(ids.shape, np.float32)
     _settle(frozen(Q), frozen(X), order, ids, squares)
-    return np.ascontiguousarray(ids[:, :k]), np.ascontiguousarray(squares[:, :k])
+    return ids[:, :k], squares[:, :k]
 
 
 @compiled
@@ -474,27 +466,3 @@ def _square(x: Any, y: Any) -> Any:
     for p in range(len(x)):
         total += (x[p] - y[p]) ** 2
     return total
-
-
-@compiled
-def _merge(one: tuple[Any, Any], other: tuple[Any, Any], indices: Integers, squares: Floats) -> None:
-    """Merge two ascending lists of each row, by (distance, index), into ``indices, squares``; an index is taken once.
-
-    `one` and `other` are ``indices (m, k), squares (m, k)``, and so are the results.
-    """
-    k = indices.shape[1]
-    for i in range(len(indices)):
-        a, b, found = 0, 0, 0
-        while found < k and (a < k or b < k):
-            first = b >= k
-            if a < k and b < k:
-                x, y = one[1][i, a], other[1][i, b]
-                first = x < y or (x == y and one[0][i, a] <= other[0][i, b])
-            source, at = (one, a) if first else (other, b)
-            a, b = a + first, b + (not first)
-            index, known = source[0][i, at], False
-            for t in range(found):
-                known |= indices[i, t] == index
-            if index >= 0 and not known:
-                indices[i, found], squares[i, found] = index, source[1][i, at]
-                found += 1
