@@ -48,12 +48,11 @@ def run(job: Job) -> None:
     job.run_steps("recall", [0], _recall)
     job.run_steps(hubs.HUBS, [0], hubs.look)
     if for_graph and hubs.are_chosen(context) and not job.complete(hubs.CHOSEN, blocks):
+        job.run.drop(NEAREST.merged, blocks)  # those of the second search take as much disk as there is for both
         _find(job, WIDER)
         job.fill(hubs.CHOSEN, blocks, hubs.choose)
-        job.run.drop(NEAREST.merged, blocks)
     job.run.drop("routed_rows", context.source_blocks)
-    for name in (NEAREST.by_group, *WIDER[:2]):
-        job.run.drop(name, blocks)
+    job.run.drop(WIDER.merged, blocks)
 
 
 def _find(job: Job, search: Search) -> None:
@@ -64,6 +63,7 @@ def _find(job: Job, search: Search) -> None:
     job.fill(search.by_group, blocks, partial(_search, search=search))
     sent_by = senders(job, search.by_group, "ghost_positions")
     job.fill(search.merged, blocks, partial(_merge, sent_by=sent_by, search=search))
+    job.run.drop(search.by_group, blocks)
 
 
 def _keep(context: Context, p: int) -> None:

@@ -157,20 +157,26 @@ class _Figures:
         return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, passes=2)
 
     def neighbors(self) -> StagePlan:
-        """All members of one group with their lists."""
+        """All members of one group with their lists; on disk, what these take beyond the later graph."""
         n, features, k = self.size.n, self.n_features, self.settings.n_candidates
         r = self.partition.overlap
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, features, k)
         flops = 2.0 * n * features * self.partition.candidates
-        disk = n * (self.row_bytes + 12) + int((GHOSTS + 1) * n * k * 8) + n * (self.k * 8 + 8)
+        searched = max(0, int((GHOSTS + 1) * n * k * 8) - self._graph_on_disk())
+        disk = n * (self.row_bytes + 12 + 8 * self.k) + searched
         return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
+
+    def _graph_on_disk(self) -> int:
+        """Bytes of the graph and its edges, which are not there before the lists of a search by group are gone."""
+        n, entries = self.size.n, EDGES_PER_NEIGHBOR * self.k
+        return int(n * (entries * 10 + 12 * len(self.settings.t) + 8) + 0.6 * n * self.k * 22)
 
     def graph(self) -> StagePlan:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
         task = affinity.assembly_bytes(self.block_rows, k, entries)
-        disk = int(n * (entries * 10 + 12 * len(self.settings.t) + 8) + 0.6 * n * k * 22)
+        disk = self._graph_on_disk()
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
             "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, passes=4 + 4 * len(self.settings.t)

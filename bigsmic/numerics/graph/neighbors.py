@@ -123,7 +123,7 @@ def group_bytes(m: int, d: int, k: int, overlap: int = 16) -> int:
     A copy of what it returns is included.
     """
     tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
-    return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK)))
+    return tile + m * (24 + max(48 * overlap, 8 * overlap + 16 * (k + _SLACK)))
 
 
 def exact_neighbors(Q: Floats, X: Floats, k: int, members: Integers | None = None) -> tuple[Integers, Floats]:
