@@ -86,7 +86,7 @@ def _of_neighbors(plan: Plan, settings: Any, missed: Missed) -> dict[str, float]
     partition = plan.size.block_sizes.partition(n, d)
     n_cells = max(1.0, min(n / partition.cell_rows, plan.sample_rows / SAMPLED_PER_CELL))
     pairs = n * min(n, max(partition.candidates, ALWAYS_VISITED * n / n_cells))
-    group_bytes = GHOSTS * _block_rows(plan) * (4 * features + NUMBER_BYTES * settings.n_candidates)
+    group_bytes = GHOSTS * _block_rows(plan) * (4 * features + NUMBER_BYTES * settings.n_neighbors)
     return {
         "scan.values": n * d,
         "route.values": n * d,

@@ -21,8 +21,8 @@ SCALE_NEIGHBOR = 10
 DENSER = 1.5
 """Ratio of local scales from which on a neighbour lies much denser than the row that lists it."""
 MANY_DENSER, MANY_UNLISTED = 0.1, 0.02
-"""Neighbours are chosen if more than such a share of the ten nearest lie much denser, and more of the rows are in no
-other row's ten."""
+"""Shares beyond which, both, neighbours are chosen: of the ten nearest of rows, those that lie much denser; and of the
+rows, those that are among no other row's ten nearest."""
 
 
 def tth_squares(squares: Floats, t: int) -> Floats:
