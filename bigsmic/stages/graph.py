@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.graph.affinity import Edges, GraphBlock
-from bigsmic.numerics.graph.candidates import tth_squares
+from bigsmic.numerics.graph.neighbor_lists import tth_squares
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import hubs

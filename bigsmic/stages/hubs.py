@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic.numerics.graph import candidates
+from bigsmic.numerics.graph import candidates, neighbor_lists
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
@@ -85,10 +85,10 @@ def choose(context: Context, p: int) -> None:
     for strip in tiles(len(indices), STRIP_ROWS):
         theirs = _scales_of(context, indices[strip], lo, scales)
         separated = candidates.separations(squares[strip], scales[strip, None], theirs)
-        strips.append(candidates.nearest(indices[strip], squares[strip], separated, settings.n_neighbors))
+        strips.append(candidates.least_separated(indices[strip], squares[strip], separated, settings.n_neighbors))
     chosen, near, separated = (np.concatenate(arrays) for arrays in zip(*strips, strict=True))
-    sigma = np.sqrt(np.stack([candidates.tth_squares(squares, t) for t in settings.t]))
-    reach = np.stack([candidates.tth_squares(separated, t) for t in settings.t])
+    sigma = np.sqrt(np.stack([neighbor_lists.tth_squares(squares, t) for t in settings.t]))
+    reach = np.stack([neighbor_lists.tth_squares(separated, t) for t in settings.t])
     arrays = {"indices": chosen, "squares": near, "scale": scales, "sigma": sigma, "reach": reach}
     context.run.write(CHOSEN, p, arrays)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import candidates
 from bigsmic.numerics.graph.affinity import column_positions
-from bigsmic.numerics.graph.candidates import tth_squares
+from bigsmic.numerics.graph.neighbor_lists import tth_squares
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import novelty
 from bigsmic.numerics.labeling.novelty import Scale, Shapes

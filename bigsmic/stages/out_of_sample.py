@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity, candidates, cells, neighbor_lists, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
-from bigsmic.numerics.graph.candidates import tth_squares
+from bigsmic.numerics.graph.neighbor_lists import tth_squares
 from bigsmic.numerics.labeling import calibration, rotation
 from bigsmic.numerics.labeling import consensus as consensus_numerics
 from bigsmic.numerics.labeling import gaussians as gaussians_numerics
@@ -128,7 +128,9 @@ class Neighborhood:
         known, local = self._touched(indices)
         theirs = self._gather(lambda p: self.context.run.read("graph", p, "scale"), known)[local]
         separated = candidates.separations(squares, candidates.local_scales(squares)[:, None], theirs)
-        return Chosen(*candidates.nearest(indices, squares, separated, self.context.settings.n_neighbors), squares)
+        return Chosen(
+            *candidates.least_separated(indices, squares, separated, self.context.settings.n_neighbors), squares
+        )
 
     def _weights(self, eigenproblem: Eigenproblem, chosen: Chosen, known: Integers, local: Integers) -> Floats:
         """Kernel with the t first neighbours, and with others that would have x among their own."""

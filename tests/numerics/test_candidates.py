@@ -41,7 +41,7 @@ def test_the_least_separated_are_chosen_and_ties_go_to_the_nearer():
     indices = np.array([[7, 3, 5, -1], [2, 4, 6, 8]])
     squares = np.array([[1, 2, 3, np.inf], [1, 4, 4, 9]], np.float32)
     separated = squares / np.array([[1, 4, 1, 1], [1, 4, 2, 9]])
-    found = candidates.nearest(indices, squares, separated, 3)
+    found = candidates.least_separated(indices, squares, separated, 3)
     assert found[0].tolist() == [[3, 7, 5], [2, 4, 8]]
     assert found[1].tolist() == [[2, 1, 3], [1, 4, 9]]
     assert found[2].tolist() == [[0.5, 1, 3], [1, 1, 1]]
@@ -51,7 +51,7 @@ def test_sparser_rows_keep_the_order_of_their_distances():
     indices, squares = lists_of(np.random.default_rng(0).normal(size=(50, 3)), 30)
     theirs = np.float32(2) + np.random.default_rng(1).random(squares.shape, np.float32)
     separated = candidates.separations(squares, np.ones((50, 1), np.float32), theirs)
-    np.testing.assert_array_equal(candidates.nearest(indices, squares, separated, 20)[0], indices[:, :20])
+    np.testing.assert_array_equal(candidates.least_separated(indices, squares, separated, 20)[0], indices[:, :20])
 
 
 def test_rows_of_a_wide_cluster_list_fewer_of_a_narrow_one_inside_it():
@@ -60,7 +60,7 @@ def test_rows_of_a_wide_cluster_list_fewer_of_a_narrow_one_inside_it():
     indices, squares = lists_of(X, 60)
     scales = candidates.local_scales(squares)
     separated = candidates.separations(squares, scales[:, None], scales[indices])
-    chosen, _, _ = candidates.nearest(indices, squares, separated, 20)
+    chosen, _, _ = candidates.least_separated(indices, squares, separated, 20)
     before, after = ((of_rows[:300] >= 300).mean() for of_rows in (indices[:, :20], chosen))
     assert after < before - 0.2
     np.testing.assert_array_equal(chosen[300:] >= 300, True)

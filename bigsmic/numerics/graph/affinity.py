@@ -93,7 +93,7 @@ def outgoing_edges(lo: int, indices: Integers, sq_distances: Floats) -> Edges:
     lo : int
         First position of the block.
     indices : ndarray of int, shape (b, k)
-        Positions of the neighbours of rows ``lo:lo + b``, nearest first; -1 where there is none.
+        Positions of the neighbours of rows ``lo:lo + b``, by rank; -1 where there is none.
     sq_distances : ndarray of float32, shape (b, k)
 
     Returns

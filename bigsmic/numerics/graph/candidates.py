@@ -14,6 +14,7 @@ References
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.numerics.graph.neighbor_lists import tth_squares
 from bigsmic.types import Floats, Integers
 
 SCALE_NEIGHBOR = 10
@@ -23,12 +24,6 @@ DENSER = 1.5
 MANY_DENSER, MANY_UNLISTED = 0.1, 0.02
 """Shares beyond which, both, neighbours are chosen: of the ten nearest of rows, those that lie much denser; and of the
 rows, those that are among no other row's ten nearest."""
-
-
-def tth_squares(squares: Floats, t: int) -> Floats:
-    """Squared distance to the t-th neighbour, or to the last one of a row with fewer."""
-    found = np.isfinite(squares[:, :t]).sum(axis=1)
-    return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
 
 
 def are_many(denser: float, unlisted: float) -> bool:
@@ -62,7 +57,7 @@ def separations(squares: Floats, own: Floats, theirs: Floats) -> NDArray[np.floa
     return found
 
 
-def nearest(indices: Integers, squares: Floats, separated: Floats, k: int) -> tuple[Integers, Floats, Floats]:
+def least_separated(indices: Integers, squares: Floats, separated: Floats, k: int) -> tuple[Integers, Floats, Floats]:
     """The k candidates of least separation; ties go to the nearer.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Lists of neighbours: none yet, and those of the same rows that were found in different places, merged."""
+"""Lists of neighbours: none yet, those found in different places merged, and the distances that they tell."""
 
 from typing import Any
 
@@ -12,6 +12,12 @@ from bigsmic.types import Floats, Integers
 def empty_lists(m: int, k: int) -> tuple[Integers, Floats]:
     """Lists of m rows without a neighbour: indices -1, int64, and distances inf, float32, of shape (m, k)."""
     return np.full((m, k), -1, np.int64), np.full((m, k), np.inf, np.float32)
+
+
+def tth_squares(squares: Floats, t: int) -> Floats:
+    """Squared distance to the t-th neighbour, or to the last one of a row with fewer."""
+    found = np.isfinite(squares[:, :t]).sum(axis=1)
+    return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
 
 
 def merge_neighbors(lists: list[tuple[Integers, Floats]]) -> tuple[Integers, Floats]:
