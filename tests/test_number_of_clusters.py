@@ -746,7 +746,7 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(disputed,
     monkeypatch.setattr(choice, "counted", lambda run: c + 2)
     monkeypatch.setattr(choice, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
     monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: False)
-    assert choice.chosen_set(context) == rivals[taken]
+    assert choice.best_claim(context) == rivals[taken]
 
 
 @pytest.mark.parametrize(("association", "taken"), [(0.61, 1), (0.59, 0)])
@@ -760,7 +760,7 @@ def test_crumbs_are_not_taken_where_density_has_halved_a_cluster(disputed, monke
     monkeypatch.setattr(choice, "_has_halved", lambda context, w: True)
     monkeypatch.setattr(choice, "rivals", lambda context: rivals)
     monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: association})
-    assert choice.chosen_set(context) == rivals[taken]
+    assert choice.best_claim(context) == rivals[taken]
 
 
 @pytest.mark.filterwarnings("ignore:c .n_clusters.. got 8, but the data show")
@@ -844,7 +844,7 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypat
     monkeypatch.setattr(choice, "are_separated", lambda *_: False)
     for name, value in {"counted": None, "are_agreed": False, "are_fewer": False}.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
-    assert choice.chosen_set(context) == taken
+    assert choice.best_claim(context) == taken
 
 
 def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
@@ -855,7 +855,7 @@ def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
     monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
     for name, value in {"are_joined": False, "counted": 3, "are_agreed": False, "are_fewer": False}.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
-    assert choice.chosen_set(context) == 0
+    assert choice.best_claim(context) == 0
 
 
 def test_labelings_that_agree_are_not_disputed(uneven):

@@ -57,9 +57,14 @@ def rivals(context: Context) -> dict[int, None]:
 
 
 def chosen_set(context: Context) -> int:
-    """Number of the eigenvector set whose consensus the fit returns.
+    """Number of the eigenvector set whose consensus the fit returns; known once there is evidence for all of them."""
+    return int(context.cached("chosen_set", lambda: best_claim(context)))
 
-    The best rated of those that are cut by density, unless trees of valleys have a better claim:
+
+def best_claim(context: Context) -> int:
+    """Number of the eigenvector set that should be returned.
+
+    That is the best rated of those that are cut by density, unless trees of valleys have a better claim:
 
     - The labelings agree on the requested clusters by valleys, or on those that the data show; the requested ones are
       all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold

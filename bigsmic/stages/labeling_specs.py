@@ -271,18 +271,18 @@ class LabelingSpecs(Sequence[LabelingSpec]):
         by_valleys = self._with_shrinkages([self.by_valleys])
         return [*self._density_sets, *self._fine_sets, *by_valleys] or [list(range(len(self)))]
 
-    @property
+    @cached_property
     def fine_sets(self) -> range:
         """Numbers of the eigenvector sets that are only taken if their cut is smaller."""
         first = len(self._density_sets)
         return range(first, first + len(self._fine_sets))
 
-    @property
+    @cached_property
     def valley_sets(self) -> list[int]:
         """Numbers of the eigenvector sets whose labelings are merged by valleys."""
         return [w for w, of_set in enumerate(self.sets) if of_set[0] in self.by_valleys]
 
-    @property
+    @cached_property
     def _density_sets(self) -> list[list[int]]:
         merged = self._assigned("merge")
         grid = self._with_shrinkages(
@@ -290,7 +290,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
         )
         return [*grid, self.plain] if self.plain and len(grid) > 1 else grid
 
-    @property
+    @cached_property
     def _fine_sets(self) -> list[list[int]]:
         merged = self._assigned("merge")
         return self._with_shrinkages([[b for b in merged if self[b].n_eigenvectors in self._fine_columns]])

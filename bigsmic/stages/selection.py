@@ -127,7 +127,7 @@ def _labels(context: Context, p: int, rows: Any, chosen: Sequence[int] | None = 
 def _scored_labels(context: Context, p: int, b: int, rows: Any) -> Integers:
     if b != CONSENSUS:
         return read_labels(context, p, b)[rows]
-    return consensus.most_voted(context, p, context.cached("chosen_set", lambda: choice.chosen_set(context)), rows)
+    return consensus.most_voted(context, p, choice.chosen_set(context), rows)
 
 
 def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign, chosen: Sequence[int]) -> LSMISums:

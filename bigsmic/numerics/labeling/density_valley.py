@@ -1,10 +1,10 @@
 """The valley between two samples on a line: its depth, and its significance in standard errors."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.types import Floats
@@ -41,15 +41,15 @@ class Valley(NamedTuple):
 NO_VALLEY = Valley(1.0, 0.0, 0.0)
 
 
-def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any, step: float = 0.0) -> Valley:
+def between(a: Floats, b: Floats, counts: Sequence[float], means: Sequence[float], step: float = 0.0) -> Valley:
     """Test for a valley between two samples on a line.
 
     Parameters
     ----------
     a, b : ndarray of float64, shapes (s,) and (u,), at least 2 each
-    counts : ndarray of float64, shape (2,)
+    counts : sequence of float, length 2
         Rows that each sample represents.
-    means : tuple of float
+    means : sequence of float, length 2
         Mean of each sample; the second is the larger.
     step : float
         Distance between neighbouring values along the line, as of integers, which is no valley.
@@ -71,13 +71,13 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any, step: float 
     return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, max(h, width)))
 
 
-def excess_kurtosis(a: Floats, b: Floats, counts: NDArray[Any]) -> float:
+def excess_kurtosis(a: Floats, b: Floats, counts: Sequence[float]) -> float:
     """Excess kurtosis of two samples on a line together: how much flatter than a Gaussian, if negative.
 
     Parameters
     ----------
     a, b : ndarray of float64, shapes (s,) and (u,)
-    counts : ndarray of float64, shape (2,)
+    counts : sequence of float, length 2
         Rows that each sample represents.
 
     Returns
@@ -87,7 +87,7 @@ def excess_kurtosis(a: Floats, b: Floats, counts: NDArray[Any]) -> float:
         same size whose means are D standard deviations apart: -0.08 for one, -0.5 for two, -0.96 for three. 0 if all
         values are equal.
     """
-    x, weights = np.concatenate([a, b]), np.repeat(counts / [len(a), len(b)], [len(a), len(b)])
+    x, weights = np.concatenate([a, b]), np.repeat([counts[0] / len(a), counts[1] / len(b)], [len(a), len(b)])
     squares = (x - np.average(x, weights=weights)) ** 2
     variance = np.average(squares, weights=weights)
     return float(np.average(squares**2, weights=weights) / variance**2 - 3.0) if variance > _NOTHING else 0.0

@@ -185,16 +185,16 @@ class Groups:
         line = self._line(y, z)
         return np.inf if line is None else excess_kurtosis(*line[:3])
 
-    def _line(self, y: int, z: int) -> tuple[Floats, Floats, Floats, tuple[float, float], float] | None:
+    def _line(self, y: int, z: int) -> tuple[Floats, Floats, tuple[float, float], tuple[float, float], float] | None:
         """Both samples on that line, their numbers of rows and means there, and the distance of neighbouring values."""
         (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
         if min(len(rows_y), len(rows_z)) < 2:
             return None
-        n, prior = self.counts[[y, z]], (self._within, PRIOR_ROWS)
-        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), prior, RIDGE)
-        if not np.isfinite(mean_y + mean_z):
+        n, prior = (float(self.counts[y]), float(self.counts[z])), (self._within, PRIOR_ROWS)
+        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), sum(n), prior, RIDGE)
+        if not math.isfinite(mean_y + mean_z):
             return None
-        a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
+        a, b = rows_y.astype(np.float64) @ w, rows_z.astype(np.float64) @ w
         return a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0))
 
     @property
