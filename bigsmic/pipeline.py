@@ -321,6 +321,7 @@ class _Request:
         source = _source(data, settings, asked)
         n_rows = n_rows or source.shape[0]
         _check_shape(n_rows, source.shape[1], settings)
+        settings.check_shape(*source.shape)
         _warn_of_wide(source, settings)
         settings, cuts = settings.fitted_to(n_rows)
         warn_of_cuts(cuts, set(given))

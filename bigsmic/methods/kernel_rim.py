@@ -150,10 +150,6 @@ def _find_map(job: Job, _: int) -> None:
 def _write_columns(job: Job) -> None:
     """Write landmarks among the columns of a kernel given by its values."""
     context = job.context
-    if context.n != context.d:
-        raise InputError(
-            f"kernel: 'precomputed' needs the kernel's values between all rows, (n, n), got ({context.n}, {context.d})"
-        )
     columns = draw_rows(context.n, context.settings.n_components, context.settings.seed, "landmarks")
     K = np.concatenate(job.map_blocks("map", context.source_blocks, partial(_values, columns=columns)))
     context.run.write("map", 0, {"columns": columns, "M": kernel_features.whitener(K)}, info={"length_scale": None})
@@ -180,7 +176,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
         remedy = "use method='mic' with a smaller mlmi_rows"  # which kernel RIM lacks
         return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints, remedy)
     m = min(settings.n_components, size.n)
-    columns = replace(size, d=max(size.d, m))
+    d = size.n if settings.kernel == "precomputed" else size.d  # of a kernel of more rows, if these are planned for
+    columns = replace(size, d=max(d, m))
     return rim.plan(columns, settings.linear, memory_limit, n_threads, checkpoints, partial(_with_map, size.n, m))
 
 

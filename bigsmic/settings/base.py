@@ -115,6 +115,14 @@ class MethodSettings:
         """Whether the caller gave the number of clusters, and the fit did not find it."""
         return not self.undecided and getattr(self, "n_clusters", None) is not None
 
+    def check_shape(self, n: int, d: int) -> None:
+        """Refuse an input of n rows and d columns that the method cannot read.
+
+        Raises
+        ------
+        InputError
+        """
+
     def found_in(self, summary: Mapping[str, Any]) -> Self:
         """The settings with the values that they left open and the fit found, from the summary of its run."""
         return self

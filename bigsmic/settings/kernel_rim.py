@@ -93,6 +93,18 @@ class Settings(rim.Settings):
             )
         _ = self.on_graph(1000)
 
+    def check_shape(self, n: int, d: int) -> None:
+        """Refuse values of a kernel that are not those between all rows.
+
+        Raises
+        ------
+        InputError
+        """
+        if self.kernel == "precomputed" and n != d:
+            raise InputError(
+                f"kernel: 'precomputed' needs the kernel's values between all rows, (n, n), got ({n}, {d})"
+            )
+
     @property
     def linear(self) -> Any:
         """Settings of RIM on the features."""

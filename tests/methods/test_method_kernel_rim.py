@@ -273,6 +273,18 @@ def test_what_cannot_be_used_is_refused(options, message):
         bigsmic.fit(X, 2, method="kernel_rim", **options)
 
 
+def test_a_kernel_between_other_rows_is_refused_before_anything_is_planned_or_written(tmp_path):
+    K = np.ones((30, 6))
+    options = {"method": "kernel_rim", "kernel": "precomputed"}
+    with pytest.raises(InputError, match=r"between all rows, \(n, n\), got \(30, 6\)"):
+        bigsmic.plan(K, 2, **options)
+    with pytest.raises(InputError, match=r"between all rows, \(n, n\), got \(30, 6\)"):
+        bigsmic.fit(K, 2, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+    more = bigsmic.plan(np.eye(30), 2, n_rows=4000, **options)  # a larger kernel, which is as wide as it is long
+    assert more.size.d == bigsmic.plan(np.broadcast_to(0.0, (4000, 4000)), 2, **options).size.d
+
+
 def test_a_small_length_scale_is_refused_only_where_its_labels_are_arbitrary(monkeypatch):
     X, y = make_blobs(400, 10, centers=4, random_state=1)
     fit = partial(bigsmic.fit, X, 4, method="kernel_rim", scale="standard")
