@@ -82,9 +82,8 @@ class Settings(rim.Settings):
         """Refuse options that the ascent on a graph lacks."""
         plain = Settings()
         beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
-        beside += [
-            name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
-        ]
+        others = ("solver", "tau", "polish", "n_epochs", "batch_size", "learning_rate", "length_scale", "n_components")
+        beside += [name for name in others if getattr(self, name) != getattr(plain, name)]
         if beside:
             raise InputError(f"kernel: 'local_scaling' has no {beside[0]}; leave it out, or use another kernel")
         if self.n_clusters is None or self.reg == "lsmi":
