@@ -102,7 +102,13 @@ class NumberedViews:
 
     @property
     def names(self) -> dict[int, str]:
-        """Names of clusters by number, including those from the run given by ``like=``; a new dict."""
+        """Names of clusters by number, including those from the run given by ``like=``; a new dict.
+
+        Raises
+        ------
+        RunError
+            The stored names are damaged.
+        """
         return naming.given(self._context)
 
     def set_names(self, names: Mapping[int, str | None]) -> Self:
@@ -123,7 +129,7 @@ class NumberedViews:
         InputError
             These are no dict, no cluster has the number, or a name is not a text of one line.
         RunError
-            The run is being written, can only be read, or is only in memory.
+            The run is being written, can only be read, or is only in memory; or the names in it are damaged.
         """
         self._refuse_undecided("names")
         if not isinstance(names, Mapping):

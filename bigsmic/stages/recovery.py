@@ -27,6 +27,7 @@ def check(job: Job) -> None:
     """
     job.run.sweep()
     job.run.strike_attributes()
+    naming.warn_of_lost(job.run)
     ending = temporary(job.context.settings)
     kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(ending)]
     if kept:

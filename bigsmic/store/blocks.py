@@ -86,6 +86,11 @@ class BlockStore(RunGroup):
             raise self.damaged(what, stage, block)
         return is_done
 
+    def is_torn(self, stage: str, block: int) -> bool:
+        """Whether there is an entry of the block that cannot be used, as it is damaged or of another block or run."""
+        raw = self._get(ledger_key(stage, block))
+        return raw is not None and read_entry((self.id, stage, int(block)), raw) is None
+
     @property
     def _kept(self) -> list[str]:
         """Stages that the finished fit wrote; none if it has not ended."""

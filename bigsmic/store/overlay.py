@@ -76,6 +76,11 @@ class Overlay(Run):
         """Whether the ledger of either has the block."""
         return self._holder(stage, block).done(stage, block)
 
+    def is_torn(self, stage: str, block: int) -> bool:
+        """Whether there is an entry of the block that cannot be used; see :meth:`Run.is_torn`."""
+        found: bool = self._holder(stage, block).is_torn(stage, block)
+        return found
+
     def reader(self, stage: str, block: int) -> Callable[..., Any]:
         """Return a function that reads arrays of a block; see :meth:`Run.reader`."""
         return self._holder(stage, block).reader(stage, block)

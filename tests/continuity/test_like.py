@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from small_fits import BRIEF, cut_small
 import bigsmic
 from bigsmic import Result
 from bigsmic.continuity import counting, numbers
-from bigsmic.errors import CorruptBlockError, InputError, RunError, RunMismatchError
+from bigsmic.errors import BigsmicWarning, CorruptBlockError, InputError, RunError, RunMismatchError
 from bigsmic.stages import numbering
 from bigsmic.store import Run
 
@@ -389,6 +390,39 @@ def test_names_of_no_cluster_are_refused(second, tmp_path):
         with pytest.raises(InputError, match="text of one line"):
             named.set_names({4: name})
     assert named.names == {}
+
+
+@pytest.mark.parametrize("cut_at", [0, 40, -1])
+def test_names_that_are_torn_are_not_read_as_none(first, tmp_path, cut_at):
+    before, X, _ = first
+    run = before.save(tmp_path / "run").set_names({0: "resting"}).location
+    entry = Path(run, "names", "0000000", "zarr.json")
+    whole = entry.read_bytes()
+    entry.write_bytes(whole[:cut_at])
+    torn = Result.open(run)
+    asked = (
+        lambda: torn.names,
+        lambda: torn.set_names({1: "walking"}),
+        lambda: fit(X, 4, like=torn),
+        lambda: torn.to_xarray(),
+    )
+    for ask in asked:
+        with pytest.raises(
+            RunError, match=r"names: names/0000000/zarr\.json in .*run is damaged.*; restore it, or delet"
+        ):
+            ask()
+    entry.write_bytes(whole)
+    assert torn.names == {0: "resting"}
+
+
+def test_a_fit_that_strikes_torn_names_off_says_so(first, tmp_path):
+    before, X, _ = first
+    run = before.save(tmp_path / "run").set_names({0: "resting"}).location
+    Path(run, "names", "0000000", "zarr.json").write_bytes(b"{")
+    with pytest.warns(BigsmicWarning, match=r"names: those of clusters in .*run are damaged, and lost; name"):
+        mended = fit(X, 4, out=run)
+    assert mended.names == {}
+    assert mended.set_names({1: "walking"}).names == {1: "walking"}
 
 
 def test_stored_matches_are_read_as_they_were(second):
