@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, StorageError
 from bigsmic.store import absolute, is_local, open_array
+from bigsmic.store.redaction import shown
+from bigsmic.store.sources.zarr_arrays import insisting, is_zarr
 from bigsmic.types import StorageOptions
 from bigsmic.validation import to_array
 
@@ -38,24 +40,51 @@ def read_array(name: str, given: Any, storage_options: StorageOptions = None) ->
     ------
     InputError
         The location cannot be read.
+    StorageError
+        A chunk of a Zarr array is missing, or torn.
     """
     if given is None:
         return None
     if not isinstance(given, str | os.PathLike):
-        return np.asarray(to_array(name, given[...] if hasattr(given, "nchunks_initialized") else given))
+        return np.asarray(to_array(name, _whole(name, given) if is_zarr(given) else given))
     place = absolute(given)
     suffix = Path(place).suffix.lower()
     if not is_local(place) or suffix not in (".npy", *TEXT):
         try:
-            return np.asarray(open_array(place, None, storage_options)[...])
+            found = open_array(place, None, storage_options)
         except InputError as error:  # of the kind that rows raise, in their name
             reason = re.split("; (?:give|name) ", str(error).removeprefix("input: "))[0]
             raise InputError(f"{name}: {reason}; {REMEDY}") from error
+        return _whole(name, found)
     try:
         return np.load(place, allow_pickle=False) if suffix == ".npy" else _table(Path(place))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); {REMEDY}"
+        ) from error
+
+
+def _whole(name: str, array: Any) -> Any:
+    """Values of a Zarr array of which all chunks are there, as Zarr reads absent ones as fill values."""
+    from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks, settle
+
+    where = shown(array.store_path)
+    try:
+        with refusing_absent_chunks():
+            return np.asarray(insisting(array, "error")[...])
+    except AbsentChunkError as error:
+        key = error.args[0].removeprefix(f"{array.path}/")
+        raise StorageError(
+            f"{name}: chunk {key} of {where} is missing, and would read as fill values; restore it, or, if the writer "
+            "leaves out chunks that hold only the fill value, give an array in memory, or an .npy file"
+        ) from None
+    except StorageError as error:
+        raise StorageError(f"{name}: {where} could not be read; {error}") from None
+    except Exception as error:
+        settle()
+        raise StorageError(
+            f"{name}: {where} could not be read ({type(error).__name__}: {error}); a chunk of it is torn or "
+            "unreadable: restore it"
         ) from error
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import zarr
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, StorageError
 from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.store.side_inputs import read_array
 
@@ -71,3 +71,37 @@ def test_masked_labels_are_not_taken_for_known_ones(read):
 def test_labels_beyond_32_bits_do_not_become_others():
     with pytest.raises(InputError, match="labels: got 4294967297; number the known clusters 0, 1, "):
         checked_side_inputs({"labels": np.array([0, 1, 2**32 + 1])}, 3)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_absent_chunk_is_not_read_as_fill_values(tmp_path, zarr_format):
+    path = tmp_path / "labels.zarr"
+    labels = zarr.create_array(path, shape=(6,), chunks=(2,), dtype="i8", fill_value=0, zarr_format=zarr_format)
+    labels[:4] = [1, 2, 1, 2]  # a writer that was killed before the last chunk
+    key = {2: "2", 3: "c/2"}[zarr_format]
+    for given in (path, labels):
+        with pytest.raises(
+            StorageError, match=rf"^labels: chunk {key} of .*labels\.zarr is missing, and would read as"
+        ):
+            read_array("labels", given)
+    np.testing.assert_array_equal(read_array("labels", labels[...]), [1, 2, 1, 2, 0, 0])
+    labels[4:] = 3
+    for given in (path, labels):
+        np.testing.assert_array_equal(read_array("labels", given), [1, 2, 1, 2, 3, 3])
+
+
+def test_an_array_in_a_group_names_its_absent_chunk(tmp_path):
+    group = zarr.create_group(tmp_path / "group.zarr")
+    links = group.create_array("links", shape=(4, 2), chunks=(2, 2), dtype="i8")
+    links[:2] = 1
+    with pytest.raises(StorageError, match=r"^must_links: chunk c/1/0 of .*group\.zarr/links is missing"):
+        read_array("must_links", links)
+
+
+def test_a_torn_chunk_is_refused_by_the_name_of_the_option(tmp_path):
+    path = tmp_path / "labels.zarr"
+    zarr.create_array(path, data=np.arange(1, 500), chunks=(500,))
+    chunk = path / "c" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:20])
+    with pytest.raises(StorageError, match=r"^labels: .*labels\.zarr could not be read \(.*\); a chunk of it is torn"):
+        read_array("labels", path)
