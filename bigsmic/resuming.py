@@ -65,8 +65,14 @@ def bind(run: Run, identity: dict[str, Any], settings: MethodSettings, source: S
     Raises
     ------
     RunMismatchError
-        It is a run of something else; the message shows both, and the way that leads from one to the other.
+        It is a run of something else; the message shows both, and the way that leads from one to the other. Or it is a
+        saved cut.
     """
+    if (cut := run.attribute("cut")) is not None:  # whose labels need not be those of a fit
+        raise RunMismatchError(
+            f"run: {run.location} is a saved cut at {cut['n_clusters']} clusters, which no fit resumes or overwrites; "
+            "read it by Result.open, or give another out="
+        )
     try:
         run.bind(identity, as_asked)
     except RunMismatchError as error:

@@ -4,6 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small
 
 import bigsmic
-from bigsmic.errors import AbsentResultError, CorruptBlockError, InputError, RunError
+from bigsmic.errors import AbsentResultError, CorruptBlockError, InputError, RunError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import consensus as consensus_stage
 from bigsmic.store import CheckedArray
@@ -289,6 +291,19 @@ def test_a_fit_with_a_uniform_prior_can_be_cut(blobs):
     result = bigsmic.fit(blobs[0], 4, prior=[0.25] * 4, **FAST)
     assert len(result.stability) > 1
     assert result.cut(3).posterior.shape == (len(blobs[0]), 3)
+
+
+@pytest.mark.parametrize("c", [2, 3, None])
+def test_a_saved_cut_is_named_where_a_fit_is_asked_for(blobs, tmp_path, c):
+    X, _ = blobs
+    fit = partial(bigsmic.fit, X, **FAST)
+    saved = fit(c=3).cut(3).save(tmp_path / "three") if c == 3 else fit().cut(2).save(tmp_path / "two")
+    before = {path: path.read_bytes() for path in Path(saved.location).rglob("*") if path.is_file()}
+    words = rf"run: .* is a saved cut at {saved.n_clusters} clusters, which no fit resumes or overwrites; read it by"
+    with pytest.raises(RunMismatchError, match=words):
+        fit(c=c, out=saved.location)
+    kept = {path: path.read_bytes() for path in Path(saved.location).rglob("*") if path.is_file()}
+    assert kept == before
 
 
 def test_a_cut_at_the_number_that_was_given_keeps_the_prior(blobs):

@@ -247,9 +247,11 @@ class RunGroup(Shared):
 
     @property
     def _way_out(self) -> str:
-        """Remedy for damaged attributes."""
+        """Remedy for damage."""
         if self._is_temporary:
             return "this is a temporary result, whose files were deleted; fit again, with out= to keep them"
+        if self._group.attrs.get("cut") is not None:
+            return "delete it, and save the cut of the fit again"
         return "run fit on it again, which makes it anew"
 
     def sweep(self) -> None:
