@@ -51,6 +51,9 @@ def curve(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     _draw(ax, first, FIRST[0], "o-")
     ax.set(xlabel="number of clusters", ylabel=first[0])
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    low, high = ax.get_xlim()
+    if high - low < 2:  # as of one number, beside which the locator would have fractions
+        ax.set_xlim((low + high) / 2 - 1, (low + high) / 2 + 1)
     if first[0] == VALLEY:
         ax.axhline(result.valleys.threshold, color=NONE, linewidth=1, linestyle="--")
         ax.set_ylim(min(0.0, float(np.min(first[2]))), THRESHOLD * DEEPEST * 1.05)

@@ -298,6 +298,18 @@ def test_curve_ends_where_valleys_were_last_looked_for():
     assert np.isinf(untouched.curve.weakest_z).all()
 
 
+def test_curve_of_one_number_has_it_once_below(fits, ax, monkeypatch):
+    result = fits("smic")
+    only = result.valleys.curve.query("n_clusters == 4")
+    monkeypatch.setitem(result.valleys.__dict__, "curve", only)
+    plots.curve(result, ax=ax)
+    ax.figure.canvas.draw()
+    shown = [label.get_text() for label in ax.get_xticklabels()]
+    assert len(only) == 1
+    assert shown.count("4") == 1
+    assert set(shown) <= {"2", "3", "4", "5", "6"}
+
+
 def test_curve_is_drawn_where_there_are_no_valleys_and_no_labels(fits, ax):
     result = fits("no valleys")
     assert result.settings.undecided
