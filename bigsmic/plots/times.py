@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 BINS = 100
 MOST_BINS = 10_000
 """More than a picture has columns of pixels; memory and time of a drawing grow with bins times clusters."""
+LARGEST = 1e300
+"""Largest time: Matplotlib computes with sums of some times, which have to be finite."""
 DATES = ", such as pandas.DatetimeIndex(times).tz_localize(None)"
 REMEDIES = {"O": DATES, "U": DATES, "T": DATES, "m": ", such as seconds: times / numpy.timedelta64(1, 's')"}
 """How to make times of what is none, by the kind of its dtype: dates in a time zone, or as words, and durations."""
@@ -44,7 +46,8 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     Raises
     ------
     InputError
-        The fit has no labels, `times` are not one finite number for every row, or `n_bins` is not from 1 to 10,000.
+        The fit has no labels, `times` are not one finite number for every row, up to 1e300, or `n_bins` is not from 1
+        to 10,000.
     """
     check_integer("n_bins", n_bins, 1)
     if n_bins > MOST_BINS:
@@ -86,12 +89,17 @@ def _edges(at: Any, n_bins: int) -> Any:
     """Bounds of bins of equal length, ascending."""
     low, high = at.min(), at.max()
     if at.dtype.kind == "f":
-        return np.linspace(low, high if high > low else low + 1, n_bins + 1)
+        low, high = float(low), float(high)  # as float16 and float32 may not have their difference
+        return np.linspace(low, high if high > low else low + max(1.0, abs(low) * 1e-9), n_bins + 1)
     is_date = at.dtype.kind == "M"
+    if is_date and low == high and at.dtype > np.dtype("M8[s]"):  # as drawings tell no microseconds apart
+        return _edges(at.astype("M8[s]"), n_bins)
     units = int(high.astype(np.int64)) - int(low.astype(np.int64)) if is_date else int(high) - int(low)
     if is_date and units > np.iinfo(np.int64).max:  # as of 300 years in nanoseconds, between dates that mean "never"
         return _edges(at.astype("M8[s]"), n_bins)
     start = low if is_date else int(low)
+    if units < n_bins and not is_date and int(high) >= 1 << 53:  # of which float64, in which is drawn, lacks some
+        return _edges(at.astype(np.float64), n_bins)
     if units < n_bins:  # otherwise some bins would lie between two units, where no row can be
         return start + np.arange(units + 2)
     steps = np.linspace(0, units, n_bins + 1)
@@ -122,4 +130,7 @@ def checked_times(times: ArrayLike, n: int) -> Any:
     bad = np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)
     if bad.any():
         raise InputError(f"times: row {int(bad.argmax())} has no time; give a finite number or datetime for every row")
+    if found.dtype.kind == "f" and (large := np.abs(found) > np.float64(LARGEST)).any():
+        row = int(large.argmax())
+        raise InputError(f"times: row {row} has {found[row]:g}; give numbers up to {LARGEST:g}, or in a larger unit")
     return found

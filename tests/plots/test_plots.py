@@ -380,10 +380,35 @@ def test_times_in_whole_units_have_no_stretches_between_two(unit):
     np.testing.assert_array_equal(shares, np.repeat([[0.5], [0.5], [0]], 30, axis=1))
 
 
-@pytest.mark.parametrize("times", [np.full(700, 3), np.full(700, 0.5), np.full(700, np.datetime64("2026-01-01"))])
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.full(700, 3),
+        np.full(700, 0.5),
+        np.full(700, np.datetime64("2026-01-01")),
+        np.full(700, np.datetime64("2026-01-01", "ns")),
+        np.full(700, 1e17),
+        np.full(700, 1e9, np.float32),
+        np.full(700, 2**63 - 1),
+        np.full(700, 2**63, np.uint64),
+    ],
+)
 def test_rows_of_one_time_have_one_stretch(fits, ax, times):
     plots.timeline(fits("smic"), times, ax=ax)
     ax.figure.savefig("/dev/null", format="svg")
+    first, last = ax.get_xlim()
+    assert first < last
+
+
+@pytest.mark.parametrize(("largest", "dtype"), [(1e300, np.float64), (3e38, np.float32), (6e4, np.float16)])
+def test_times_may_be_nearly_as_large_as_their_numbers(fits, ax, largest, dtype):
+    plots.timeline(fits("smic"), np.linspace(-largest, largest, 700).astype(dtype), ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+    np.testing.assert_allclose(ax.get_xlim(), [-largest, largest], rtol=1e-2)
+    with pytest.raises(
+        InputError, match=r"times: row 699 has 1e\+308; give numbers up to 1e\+300, or in a larger unit"
+    ):
+        plots.timeline(fits("smic"), np.append(np.zeros(699), 1e308), ax=ax)
 
 
 @pytest.mark.parametrize(("n_bins", "message"), [(0, "use at least 1"), (10**9, "use at most 10,000, or draw a part")])
