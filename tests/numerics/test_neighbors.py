@@ -326,3 +326,27 @@ def test_group_memory_is_predicted():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < neighbors.group_bytes(900, 9, 20)
+
+
+@pytest.mark.parametrize("far", [1e5, 1e7, -1e9])
+def test_a_row_far_out_leaves_the_neighbors_of_others_as_they_are(far):
+    """It draws the mean away from them, and products far from the origin tell none of their distances apart."""
+    rng = np.random.default_rng(0)
+    X = np.append(np.full((1, 3), far), rng.normal(size=(300, 3)), axis=0).astype(np.float32)
+    queries = rng.normal(size=(40, 3)).astype(np.float32)
+    settings = NeighborSettings(10, "exact")
+    found = group_neighbors(X, np.arange(301), np.zeros((301, 1), np.int32), settings)
+    of_new = update_knn(
+        empty_lists(40, 10), queries, np.zeros((40, 1), np.int32), Residents(X, np.arange(301), np.zeros(301, np.int32))
+    )
+    for (indices, squares), Q, own in (
+        (found, X, np.arange(301)),
+        (of_new, queries, None),
+        (exact_neighbors(queries, X, 10), queries, None),
+    ):
+        exact = ((Q[:, None].astype(np.float64) - X) ** 2).sum(axis=2)
+        if own is not None:
+            np.fill_diagonal(exact, np.inf)
+        inside = np.abs(Q).max(axis=1) < 100
+        np.testing.assert_array_equal(indices[inside], np.argsort(exact, axis=1, kind="stable")[inside, :10])
+        np.testing.assert_allclose(squares[inside], np.sort(exact, axis=1)[inside, :10], rtol=1e-5)

@@ -24,6 +24,8 @@ _SLACK = 4  # nominated beyond k, as rounding of a matrix product may misplace s
 _QUERY_SLACK = 8  # the same, if a list must not depend on the other rows of the call
 _LANE = 32  # pairs that one branch decides
 _TILE_ROWS, _TILE_COLUMNS = 512, 1024  # a tile and its operands stay in a second-level cache of a megabyte or so
+_OUTLYING = 100  # times the median squared distance to the mean, from which on the mean may be drawn away
+_DRAWN_AWAY = 1000  # times the median squared distance: products then lose four digits of distances
 _OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: residents like the columns, visitors, or not of the group
 _NO_CELLS = np.empty((0, 1), np.int32)
 _FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike with inf, arithmetic with inf gives no nan
@@ -340,13 +342,28 @@ def _compare(
     (Q, queries), (X, members) = rows, columns
     for lo in range(0, len(members), _TILE_COLUMNS):
         part = members[lo : lo + _TILE_COLUMNS]
-        centre = X[part].mean(axis=0)  # as products have smaller rounding errors near the origin
+        centre = _centre(X[part])
         operand, norms = _columns(X[part] - centre)
         ids = np.append(part, np.full(len(norms) - len(part), -1))
         for a in range(lo if kind == _OWN else 0, len(queries), _TILE_ROWS):
             chunk = queries[a : a + _TILE_ROWS]
             x = Q[chunk] - centre
             _feed(_Tile(product(x, operand), np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
+
+
+def _centre(y: Floats) -> Floats:
+    """Centre of some rows: products have smaller rounding errors near the origin.
+
+    It is the mean, or the median of every column if rows that lie far out have drawn the mean away from most others.
+    """
+    mean = y.mean(axis=0)
+    squares = np.einsum("ij,ij->i", y - mean, y - mean)
+    if squares.max() <= _OUTLYING * np.median(squares):
+        return mean
+    median = np.median(y, axis=0)
+    squares = np.einsum("ij,ij->i", y - median, y - median)
+    is_drawn_away = np.einsum("i,i", mean - median, mean - median) > _DRAWN_AWAY * np.median(squares)
+    return median if is_drawn_away else mean
 
 
 def _columns(y: Floats) -> tuple[Floats, Floats]:
