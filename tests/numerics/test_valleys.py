@@ -95,6 +95,12 @@ def test_the_deviance_is_the_square_of_the_difference_in_errors_if_counts_are_la
     assert found.z == pytest.approx(-np.log(found.depth) / found.error, rel=0.01)
 
 
+def test_means_that_have_lost_their_digits_show_no_valley():
+    """Beside one row at 1e12, the mean of the second group can be far below that of the first, where it cannot be."""
+    a = norm.ppf((np.arange(40) + 0.5) / 40)
+    assert density_valley.between(a, a - 40, np.array([40.0, 40.0]), (0.0, -40.0)) == density_valley.NO_VALLEY
+
+
 def test_an_empty_valley_of_few_rows_is_one():
     """Forty rows and forty, far apart: the log of the depth has an error of 1, and is 3.2 of them."""
     a = norm.ppf((np.arange(40) + 0.5) / 40)

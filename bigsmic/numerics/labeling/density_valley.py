@@ -65,6 +65,8 @@ def between(a: Floats, b: Floats, counts: Sequence[float], means: Sequence[float
     spreads = [max(math.hypot(_spread(of_one), step / math.sqrt(12)), _NOTHING) for of_one in (a, b)]
     h = max(BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2, STEPS * step)
     low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
+    if not low < high:  # as the means have lost their digits, beside rows that are 1e12 times as far as others
+        return NO_VALLEY
     n_bins = min(max(math.ceil((high - low) / (h / 3)), BINS[0]), BINS[1])
     width = (high - low) / n_bins
     grid = low, width, n_bins
