@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 from distributed import get_worker, secede
-from distributed.core import send_recv
+from distributed.core import Status, send_recv
 from distributed.protocol import to_serialize
 from numpy.typing import NDArray
 
@@ -105,30 +105,28 @@ class WorkerGroup:
     def begin(self) -> None:
         """Create the actors."""
         self.client.run(_listen, workers=self.workers, on_error="ignore")  # what fails here will in the next line, too
-        self._through_scheduler(None)
+        self._answers(None, directly=False)
         self.directly = reaches(self.engine, self.workers)
 
     def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls on every actor, in one round, and return what the last one returns, one value per host."""
         payload = Payload.of(calls)
-        found = self._to_workers(payload) if self.directly else self._through_scheduler(payload)
+        found = self._answers(payload, self.directly)
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
 
-    def _to_workers(self, payload: Payload) -> list[Any]:
-        """Make calls over the client's own connections to the workers, in half the time."""
-        message = {"op": "bigsmic_call", "token": self.token, "calls": payload.pickled}
-        answers = self.client.sync(_ask_each, self.client.rpc, self.workers, message)
-        return self._without_errors(dict(zip(self.workers, answers, strict=True)))
-
-    def _through_scheduler(self, payload: Payload | None) -> list[Any]:
+    def _answers(self, payload: Payload | None, directly: bool) -> list[Any]:
+        """Make calls over the client's own connections to the workers, in half the time, or through the scheduler."""
         try:
-            found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
-        except Exception as error:
-            raise ClusterError(
-                f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call resumes from "
-                "the last checkpoint"
-            ) from error
+            if directly and payload is not None:
+                message = {"op": "bigsmic_call", "token": self.token, "calls": payload.pickled}
+                answers = self.client.sync(_ask_each, self.client.rpc, self.workers, message)
+                found = dict(zip(self.workers, answers, strict=True))
+            else:
+                found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
+        except Exception as error:  # of the scheduler, or of a client that is closed
+            lost = f"{self.options.name}: the connection to the scheduler was lost ({error})"
+            raise ClusterError(f"{lost}; the same call resumes from the last checkpoint") from error
         return self._without_errors(found)
 
     def _without_errors(self, found: dict[str, Any]) -> list[Any]:
@@ -234,6 +232,8 @@ async def _ask_each(pool: Any, workers: Sequence[str], message: dict[str, Any]) 
         try:
             return Payload(await _ask(pool, address, **message)).load()
         except Exception as error:
+            if pool.status is not Status.running:
+                raise  # the client is closed, and no worker is lost
             return error
 
     return await asyncio.gather(*[one(address) for address in workers])

@@ -11,7 +11,7 @@ from bigsmic.engines import dask_actors
 from bigsmic.engines.base import DEFAULT
 from bigsmic.engines.dask import ClusterEngine
 from bigsmic.engines.dask_actors import LostWorkerError, WorkerGroup, reaches
-from bigsmic.errors import InputError
+from bigsmic.errors import ClusterError, InputError
 
 BOUNDS = np.arange(0, 50, 10)
 """Bounds of four blocks of ten rows."""
@@ -105,3 +105,15 @@ def test_a_worker_that_is_gone_is_lost(engine):
             group.call(("total",))
     finally:
         group.close()
+
+
+def test_a_client_that_is_closed_is_one_error(engine, reachable):
+    client = Client(engine.client.scheduler.address, set_as_default=False)
+
+    def close(group):
+        client.close()
+        return group.call(("total",))
+
+    with ClusterEngine(client) as used, pytest.raises(ClusterError, match=r"was lost .* same call resumes") as error:
+        used.run_actors(Rows, BOUNDS, close)
+    assert type(error.value) is ClusterError
