@@ -286,9 +286,13 @@ class ClusterEngine:
         """Number of threads of the workers that accept tasks, by address."""
         return self._on_scheduler(_running)
 
+    def statuses(self) -> dict[str, str]:
+        """Statuses of all workers, such as running and paused, by address."""
+        return self._on_scheduler(_statuses)
+
     def retired(self, workers: Sequence[str]) -> bool:
         """Whether all missing workers were retired, and none has died."""
-        statuses = self._on_scheduler(_statuses)
+        statuses = self.statuses()
         gone = [worker for worker in workers if statuses.get(worker) != "running"]
         return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
 

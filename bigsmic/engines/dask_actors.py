@@ -25,7 +25,8 @@ from distributed.protocol import to_serialize
 from numpy.typing import NDArray
 
 from bigsmic.engines.base import TaskOptions
-from bigsmic.engines.dask_tasks import CONNECT_SECONDS, DEATHS, Payload, _key
+from bigsmic.engines.dask_losses import Losses
+from bigsmic.engines.dask_tasks import CONNECT_SECONDS, Payload, _key
 from bigsmic.engines.memory import keep_memory, release_memory
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import BigsmicError, ClusterError
@@ -38,12 +39,11 @@ PEER_SECONDS = 10
 REACH_SECONDS = 2
 """Seconds that a worker may take to accept one from the client; calls pass through the scheduler otherwise."""
 OPEN_SECONDS = 120
-"""Seconds that a worker may take to start holding an actor."""
+"""Seconds that a worker may take to start holding an actor, once all are known to hold theirs."""
+LOOK_SECONDS = 5
+"""Seconds between looks at workers that have no free thread for an actor yet."""
 TAKEN = "taken"
 """A worker's answer to rows that it has accepted; Dask answers None to messages without a handler."""
-RETIREMENTS = 20
-"""How often workers may be retired, at the end of their lifetime or because a cluster shrinks, without progress of
-their actors."""
 
 
 class LostWorkerError(ClusterError):
@@ -103,31 +103,47 @@ class WorkerGroup:
         return join_sums(self.call(*calls))
 
     def begin(self) -> None:
-        """Create the actors."""
-        self.client.run(_listen, workers=self.workers, on_error="ignore")  # what fails here will in the next line, too
-        self._answers(None, directly=False)
+        """Create the actors, as soon as every worker has a thread that holds its own: it may have other tasks first."""
+        deadline = time.monotonic() + OPEN_SECONDS
+        while waiting := [j for j, holds in enumerate(self._run(_holds)) if not holds]:
+            statuses = self.engine.statuses()
+            for j in waiting:
+                status = statuses.get(self.workers[j], "gone")
+                in_time = status == "running" or (status == "paused" and time.monotonic() < deadline)
+                if not in_time or self.holders[j].status == "error":
+                    raise LostWorkerError(f"{self.workers[j]}, which is {status}, does not hold its actor")
+        self._run(_call, None)
         self.directly = reaches(self.engine, self.workers)
 
     def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls on every actor, in one round, and return what the last one returns, one value per host."""
         payload = Payload.of(calls)
-        found = self._answers(payload, self.directly)
+        found = self._to_workers(payload) if self.directly else self._run(_call, payload)
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
 
-    def _answers(self, payload: Payload | None, directly: bool) -> list[Any]:
-        """Make calls over the client's own connections to the workers, in half the time, or through the scheduler."""
+    def _to_workers(self, payload: Payload) -> list[Any]:
+        """Make calls over the client's own connections to the workers, in half the time."""
+        message = {"op": "bigsmic_call", "token": self.token, "calls": payload.pickled}
         try:
-            if directly and payload is not None:
-                message = {"op": "bigsmic_call", "token": self.token, "calls": payload.pickled}
-                answers = self.client.sync(_ask_each, self.client.rpc, self.workers, message)
-                found = dict(zip(self.workers, answers, strict=True))
-            else:
-                found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
-        except Exception as error:  # of the scheduler, or of a client that is closed
-            lost = f"{self.options.name}: the connection to the scheduler was lost ({error})"
-            raise ClusterError(f"{lost}; the same call resumes from the last checkpoint") from error
+            answers = self.client.sync(_ask_each, self.client.rpc, self.workers, message)
+        except Exception as error:  # of a client that is closed
+            raise self._disconnected(error) from error
+        return self._without_errors(dict(zip(self.workers, answers, strict=True)))
+
+    def _run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Run a function on the workers, through the scheduler."""
+        try:
+            found = self.client.run(function, self.token, *arguments, workers=self.workers, on_error="return")
+        except Exception as error:
+            raise self._disconnected(error) from error
         return self._without_errors(found)
+
+    def _disconnected(self, error: Exception) -> ClusterError:
+        return ClusterError(
+            f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call resumes from the "
+            "last checkpoint"
+        )
 
     def _without_errors(self, found: dict[str, Any]) -> list[Any]:
         """Values in the order of the workers; raise an error if one is an exception."""
@@ -158,51 +174,6 @@ class WorkerGroup:
             self.client.cancel(self.holders, force=True)
         except Exception:  # the scheduler has ended, and with it the tasks that held the actors
             return
-
-
-class Losses:
-    """Counter of successive losses of a group without progress.
-
-    Parameters
-    ----------
-    name : str
-        Name of the group's work.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name, self.deaths, self.retirements = name, 0, 0
-
-    def count(self, error: Exception, progress: bool, on_purpose: bool) -> None:
-        """Count one more loss.
-
-        Parameters
-        ----------
-        error : LostWorkerError
-        progress : bool
-            Whether the group had saved something.
-        on_purpose : bool
-            Whether the workers that left were retired.
-
-        Raises
-        ------
-        ClusterError
-            There were too many losses.
-        """
-        if progress:
-            self.deaths = self.retirements = 0
-        self.deaths += not on_purpose
-        self.retirements += on_purpose
-        if self.deaths >= DEATHS:
-            raise ClusterError(
-                f"{self.name}: workers were lost {self.deaths} times without progress; {error}. Give workers more "
-                "memory, or check their logs; the same call resumes from the last checkpoint"
-            ) from error
-        if self.retirements >= RETIREMENTS:
-            raise ClusterError(
-                f"{self.name}: workers have left {self.retirements} times before the next checkpoint; {error}. Give "
-                "them a longer lifetime, or keep more workers in the cluster; the same call resumes from the last "
-                "checkpoint"
-            ) from error
 
 
 def reaches(engine: Any, workers: Sequence[str]) -> bool:
@@ -432,6 +403,15 @@ def _listen(dask_worker: Any) -> None:
         dask_worker.handlers.setdefault(op, own)
 
 
+async def _holds(token: str, dask_worker: Any = None) -> bool:
+    """Whether this worker holds its actor, which it may begin to meanwhile; peers' messages are heard from now on."""
+    _listen(dask_worker)
+    with suppress(LostWorkerError):
+        await _opened(dask_worker, token, "", LOOK_SECONDS)
+        return True
+    return False
+
+
 async def _call(token: str, payload: Payload | None, dask_worker: Any = None) -> Any:
     """Make calls on this worker's actor, on a thread."""
     host, make = await _opened(dask_worker, token, f"{dask_worker.address} does not hold its actor")
@@ -449,9 +429,9 @@ async def _call(token: str, payload: Payload | None, dask_worker: Any = None) ->
     return await asyncio.get_running_loop().run_in_executor(None, run)
 
 
-async def _opened(worker: Any, token: str, why: str) -> tuple[_ActorHost, Payload]:
+async def _opened(worker: Any, token: str, why: str, seconds: float | None = None) -> tuple[_ActorHost, Payload]:
     """The host on a worker, which may begin later; LostWorkerError with the reason if it does not."""
-    deadline = time.monotonic() + OPEN_SECONDS
+    deadline = time.monotonic() + (OPEN_SECONDS if seconds is None else seconds)
     while (worker.address, token) not in _hosts:
         if time.monotonic() > deadline:
             raise LostWorkerError(why)

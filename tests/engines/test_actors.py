@@ -117,3 +117,16 @@ def test_a_client_that_is_closed_is_one_error(engine, reachable):
     with ClusterEngine(client) as used, pytest.raises(ClusterError, match=r"was lost .* same call resumes") as error:
         used.run_actors(Rows, BOUNDS, close)
     assert type(error.value) is ClusterError
+
+
+def test_a_worker_that_is_busy_with_other_tasks_is_waited_for(monkeypatch):
+    monkeypatch.setattr(dask_actors, "OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(dask_actors, "LOOK_SECONDS", 0.1)
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        ClusterEngine(client) as engine,
+    ):
+        busy = client.submit(time.sleep, 5, workers=[min(engine.workers())], pure=False)
+        assert engine.run_actors(Rows, BOUNDS, lambda group: group.call_sum(("total",))) == np.arange(40).sum()
+        assert busy.done()

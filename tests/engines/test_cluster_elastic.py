@@ -13,7 +13,8 @@ from small_fits import cut_small
 import bigsmic
 import bigsmic.engines.dask
 from bigsmic.engines import dask_actors
-from bigsmic.engines.dask_actors import RETIREMENTS, Losses, LostWorkerError
+from bigsmic.engines.dask_actors import LostWorkerError
+from bigsmic.engines.dask_losses import RETIREMENTS, Losses
 from bigsmic.errors import ClusterError
 
 pytestmark = [
