@@ -35,8 +35,10 @@ def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
             return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
+            tried = isinstance(error, OSError)
+            why = f"within {CONNECT_SECONDS} s" if tried else "because it cannot be connected to"
             raise ClusterError(
-                f"scheduler: {shown(address)!r} did not answer within {CONNECT_SECONDS} s "
+                f"scheduler: {shown(address)!r} did not answer {why} "
                 f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
                 "tcp://host:8786, or tls:// if it requires TLS"
             ) from None  # as Dask's message contains the address with its secrets

@@ -194,8 +194,9 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
     with pytest.raises(ClusterError, match="did not answer within 1 s"):
         fit(blobs[0], scheduler="tcp://127.0.0.1:9")
     assert allowed == [1]
-    with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
+    with pytest.raises(ClusterError, match="give the address that the scheduler prints") as error:
         fit(blobs[0], scheduler="no address")
+    assert "did not answer because it cannot be connected to (missing port" in str(error.value)
     assert allowed == [1], "which is not even tried"
 
 
