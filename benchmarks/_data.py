@@ -6,6 +6,7 @@ Real sets are read from the folder that the environment variable BIGSMIC_DATA na
 
 import functools
 import os
+import re
 import shutil
 import tempfile
 import zlib
@@ -190,11 +191,8 @@ def load(name):
     c : int
         Number of classes.
     """
-    if name in SIMULATORS:
-        simulator = SIMULATORS[name]
-        X, y = simulator.block(0, simulator.n_rows)
-    else:
-        X, y = LOADERS[name]()
+    simulator = _simulator(name)
+    X, y = LOADERS[name]() if simulator is None else simulator.block(0, simulator.n_rows)
     classes, y = np.unique(y, return_inverse=True)
     outside = int(classes[0] == -1)
     return np.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32) - outside, len(classes) - outside
@@ -247,10 +245,20 @@ def _write_archive(name, path):
 
 def _blocks(name):
     """Shape of X, and the function that gives the rows and labels of a range."""
-    if name in SIMULATORS:
-        return SIMULATORS[name].shape, SIMULATORS[name].block
+    if (simulator := _simulator(name)) is not None:
+        return simulator.shape, simulator.block
     X, y, _ = load(name)
     return X.shape, lambda lo, hi: (X[lo:hi], y[lo:hi])
+
+
+def _simulator(name):
+    """The simulator of a set, of mixtures of any shape too; None for a real set, and an end for what is no set."""
+    if name in LOADERS or name in SIMULATORS:
+        return SIMULATORS.get(name)
+    shape = re.fullmatch(r"mixture(\d+)x(\d+)", name)
+    if shape is None:
+        raise SystemExit(f"{name}: no such set; benchmarks/_data.py names those that there are")
+    return datasets.MixtureSimulator(n_rows=int(shape[1]), d=int(shape[2]), c=20)
 
 
 def _cache():
@@ -270,7 +278,10 @@ def _file(name):
     folder = os.environ.get("BIGSMIC_DATA")
     if folder is None:
         raise SystemExit(f"{name}.npz is read from the folder that BIGSMIC_DATA names; set it")
-    return np.load(Path(folder) / f"{name}.npz")
+    path = Path(folder) / f"{name}.npz"
+    if not path.exists():
+        raise SystemExit(f"{path} is not there; benchmarks read it from the folder that BIGSMIC_DATA names")
+    return np.load(path)
 
 
 def _standardised(X):

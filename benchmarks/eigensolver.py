@@ -61,7 +61,7 @@ def in_cell_order(X):
     from scipy.cluster.hierarchy import leaves_list, linkage
     from sklearn.cluster import MiniBatchKMeans
 
-    means = MiniBatchKMeans(len(X) // 1250, random_state=0, n_init=1, batch_size=8192, max_iter=15).fit(X[::5])
+    means = MiniBatchKMeans(max(2, len(X) // 1250), random_state=0, n_init=1, batch_size=8192, max_iter=15).fit(X[::5])
     rank = np.argsort(leaves_list(linkage(means.cluster_centers_, "average")))
     return X[np.argsort(rank[means.predict(X)], kind="stable")]
 

@@ -6,8 +6,8 @@ Rows of 8 columns from five Gaussian clusters; the fit takes a reservoir of 20,0
 are labelled: the first one also makes what drift is measured by. Writes results/nights.json.
 """
 
+import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -49,7 +49,9 @@ def measure(old):
 
 
 if __name__ == "__main__":
-    found = [measure(int(old)) for old in sys.argv[1:]]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="+", type=int, help="of the archive that the first night finds")
+    found = [measure(old) for old in parser.parse_args().rows]
     path = Path(__file__).parent / "results" / "nights.json"
     path.write_text(json.dumps({"new_rows": NEW, "columns": COLUMNS, "nights": found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))

@@ -8,7 +8,7 @@ Every part is written to ``results/rim_<part>.json`` as it ends. CPU seconds are
 thread, imports included unless they are named ``call``.
 """
 
-import sys
+import argparse
 
 import _data
 from _harness import measure, save, table
@@ -122,6 +122,11 @@ if __name__ == "__main__":
         "taught": taught,
         "disk": disk,
     }
-    for part in sys.argv[1:] or parts:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(parts)}; all of them if none is given")
+    asked = parser.parse_args().parts
+    if unknown := [part for part in asked if part not in parts]:
+        parser.error(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
+    for part in asked or parts:
         print(part, flush=True)
         parts[part]()

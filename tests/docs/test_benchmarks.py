@@ -1,0 +1,46 @@
+"""Programs of benchmarks/ refuse what they cannot run in a sentence, before they overwrite what was measured."""
+
+import subprocess
+import sys
+
+import pytest
+from locations import ROOT, environment
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def run(program, *arguments, **variables):
+    """Run a benchmark; what it returns and prints."""
+    command = [sys.executable, BENCHMARKS / program, *arguments]
+    done = subprocess.run(
+        command, env=environment() | variables, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "message"),
+    [
+        ("nights.py", [], "the following arguments are required: rows"),
+        ("rim.py", ["toys"], "no such part: toys; there are toy, collapse"),
+        ("calibration.py", ["--sets", "nothing"], "nothing: no such set"),
+        ("calibration.py", ["--sets", "usps"], "usps.npz is not there"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_in_a_sentence(program, arguments, message, tmp_path):
+    before = {path: path.read_bytes() for path in (BENCHMARKS / "results").glob("*.json")}
+    code, errors = run(program, *arguments, BIGSMIC_DATA=str(tmp_path), BIGSMIC_BENCH_CACHE=str(tmp_path / "cache"))
+    assert code
+    assert message in errors
+    assert "Traceback" not in errors
+    assert {path: path.read_bytes() for path in (BENCHMARKS / "results").glob("*.json")} == before
+
+
+def test_mixtures_have_any_shape(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from _data import load
+
+    X, y, c = load("mixture700x3")
+    assert X.shape == (700, 3)
+    assert len(y) == 700
+    assert c == 20
