@@ -19,6 +19,7 @@ from bigsmic.numerics.selection import Selection
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import Context
 from bigsmic.stages import numbering, selected
+from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.types import Integers
 
@@ -162,9 +163,9 @@ def _known(context: Context) -> tuple[NDArray[np.generic], NDArray[np.int32]]:
 
 
 def _predicted(context: Context, X: NDArray[np.generic]) -> NDArray[np.int32]:
-    """Labels that a fit predicts for stored rows."""
-    model = model_of(context)
-    return np.concatenate([model(context.scaler.apply(X[part]))[1] for part in tiles(len(X), TILE_ROWS)])
+    """Labels that a fit predicts for stored rows: those of ``Result.predict``, however far the rows are."""
+    assessor = Assessor(context, model_of(context))
+    return np.concatenate([assessor(X[part])[1] for part in tiles(len(X), TILE_ROWS)])
 
 
 # -- both

@@ -1,0 +1,33 @@
+"""Labels by which fits of other rows are compared: those that `predict` gives."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from small_fits import BRIEF
+
+import bigsmic
+from bigsmic.continuity import counting
+
+
+def rows_of(n_columns, seed):
+    """Rows of four clusters, with columns of noise besides the five that tell these apart."""
+    X, _ = make_blobs(600, 5, centers=4, random_state=3)
+    rng = np.random.default_rng(seed)
+    return np.c_[X, rng.normal(size=(600, n_columns - 5)) * 0.3]
+
+
+def test_rows_that_only_their_remainders_set_apart_are_compared_as_noise():
+    earlier = bigsmic.fit(rows_of(80, 1), 4, noise=True, n_components=6, scale=None, **BRIEF)
+    X = rows_of(80, 2)
+    X[:60, 70:] += 6  # to which the components are blind
+    assert (earlier.predict(X)[:60] == -1).all()
+    np.testing.assert_array_equal(counting._predicted(earlier._context, X), earlier.predict(X))
+
+
+@pytest.mark.parametrize("method", ["rim", "mspc"])
+def test_rows_beyond_float32_are_compared_by_their_side_of_the_classifier(method):
+    X, _ = make_blobs(300, 5, centers=4, random_state=3)
+    fitted = bigsmic.fit(X, 4, method=method, n_threads=1)
+    labels = counting._predicted(fitted._context, X * 1e45)
+    np.testing.assert_array_equal(labels, fitted.predict(X * 1e45))
+    assert len(np.unique(labels)) > 1
