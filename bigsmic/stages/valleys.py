@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.labeling import consensus, local_moving, valleys
+from bigsmic.numerics.labeling import consensus, local_moving, outliers, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.groups import N_AXES, Groups, is_drawn
 from bigsmic.numerics.labeling.metrics import contingency
+from bigsmic.numerics.labeling.outliers import Fence
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.labeling.valleys import ValleyTree
@@ -302,26 +303,41 @@ def _find_axes(job: Job, block: int) -> None:
     """Principal axes of the sample of the scan and, of more than are wanted, those in which groups differ most."""
     context, numbers = job.context, Merging.VALLEYS.numbers(job.context)
     sample = context.read_sample()
-    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [sample])
+    fence = outliers.fence(sample)
+    within = outliers.drawn_in(sample, fence)
+    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [within])
     if numbers and axes.shape[1] > N_AXES:
-        sums = job.sum_blocks(VALLEYS, context.blocks, partial(_group_sums, mean=mean, axes=axes, numbers=numbers))
+        sums = job.sum_blocks(
+            VALLEYS, context.blocks, partial(_group_sums, fence=fence, mean=mean, axes=axes, numbers=numbers)
+        )
         axes = axes @ between_axes(sums, N_AXES)
     axes = axes[:, :N_AXES]
     resolution = along_axes(steps_of(sample), axes)
-    job.run.write(AXES, block, {"mean": mean, "axes": axes, "resolution": resolution})
+    arrays = {"mean": mean, "axes": axes, "resolution": resolution, "middle": fence.middle}
+    job.run.write(AXES, block, arrays, info={"reach": fence.reach if fence.reach < np.inf else None})
 
 
-def _group_sums(context: Context, p: int, mean: Floats, axes: Floats, numbers: Sequence[int]) -> GroupSums:
+def _group_sums(
+    context: Context, p: int, fence: Fence, mean: Floats, axes: Floats, numbers: Sequence[int]
+) -> GroupSums:
     """Sums of the groups of several labelings in the given axes, of the rows of one block."""
     n_groups = max(specs_of(context)[b].n_eigenvectors for b in numbers)
-    P = product(context.run.read("rows", p, "X") - mean, axes)
+    P = product(outliers.drawn_in(context.run.read("rows", p, "X"), fence) - mean, axes)
     return group_sums(P, [read_groups(context, p, b) for b in numbers], n_groups)
 
 
 def _write_components(context: Context, p: int) -> None:
     """Write the components of one block, as several passes read them, which are fewer than the columns."""
-    mean, axes = context.cached(AXES, lambda: [context.run.read(AXES, 0, name) for name in ("mean", "axes")])
-    context.run.write(COMPONENTS, p, {"P": product(context.run.read("rows", p, "X") - mean, axes)})
+    fence, mean, axes = context.cached(AXES, lambda: _read_axes(context))
+    X = outliers.drawn_in(context.run.read("rows", p, "X"), fence)
+    context.run.write(COMPONENTS, p, {"P": product(X - mean, axes)})
+
+
+def _read_axes(context: Context) -> tuple[Fence, Floats, Floats]:
+    """The fence, which runs begun by earlier versions lack, the mean and the axes."""
+    read, reach = context.run.reader(AXES, 0), context.run.info(AXES, 0).get("reach")
+    mean = read("mean")
+    return Fence(mean, np.inf) if reach is None else Fence(read("middle"), reach), mean, read("axes")
 
 
 def components(context: Context, p: int) -> Floats:
