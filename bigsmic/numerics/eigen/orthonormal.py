@@ -42,6 +42,7 @@ def next_block(
         n_kept = min(n_strong + n_random, len(coupling), width)
         if (clean or attempt) and n_kept < len(coupling):
             n_random, n_kept = max(0, width - n_strong), min(n_strong, width)
+            Q[:, n_kept:] = 0  # they are given up, and divided by lengths near 0 they might overflow
             space.project(S, Q)
             moments = space.draw(n_kept, n_random, n_draws)
             coupling = np.vstack([coupling[:n_kept], np.zeros((n_random, coupling.shape[1]))])
