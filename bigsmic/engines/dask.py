@@ -45,7 +45,7 @@ from bigsmic.engines.dask_tasks import (
 )
 from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
-from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
+from bigsmic.errors import BigsmicError, ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.numerics.row_blocks import shares, split_blocks, stretches
 from bigsmic.store import stage_input
 from bigsmic.warning import warn
@@ -245,7 +245,10 @@ class ClusterEngine:
 
         For a lost worker, its CPU seconds at the last request are counted.
         """
-        found = self.client.run(_usage, on_error="ignore").values()
+        try:
+            found = self.client.run(_usage, on_error="ignore").values()
+        except Exception as error:
+            raise self._lost("cluster", error) from error
         self._warn_of_other_processors([usage.processor for usage in found])  # of workers that have joined since, too
         self._cpu |= {usage.process: usage.cpu for usage in found}
         cpu = self._cpu | {_process(): time.process_time()}  # workers of this process are in it
@@ -272,7 +275,8 @@ class ClusterEngine:
         ClusterError
         """
         try:
-            self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
+            with self._connected("cluster"):
+                self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
         except TimeoutError:
             raise ClusterError(
                 f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for busy "
@@ -302,6 +306,16 @@ class ClusterEngine:
         except Exception as error:  # of which there are many, while a client closes as well
             raise self._lost("cluster", error) from error
 
+    @contextmanager
+    def _connected(self, during: str) -> Iterator[None]:
+        """Context in which errors of a client that has lost its connection, or is closed, are a ClusterError."""
+        try:
+            yield
+        except Exception as error:
+            if self.client.status == "running" or isinstance(error, BigsmicError):
+                raise
+            raise self._lost(during, error) from error
+
     def _lost(self, during: str, error: Exception) -> ClusterError:
         return ClusterError(
             f"{during}: the connection to {self.address} was lost ({error}); finished blocks are kept, and the same "
@@ -310,7 +324,8 @@ class ClusterEngine:
 
     def _was_removed(self, worker: Any) -> bool:
         """Whether the scheduler removed a worker on purpose."""
-        events = [event for _, event in self.client.get_events(worker) if isinstance(event, dict)]
+        with self._connected("cluster"):
+            events = [event for _, event in self.client.get_events(worker) if isinstance(event, dict)]
         return any(event.get("expected") for event in events if event.get("action") == "remove-worker")
 
     # -- tasks over blocks
@@ -380,10 +395,12 @@ class ClusterEngine:
         packed = PackedTask(Payload.of((task, options.name, options.max_concurrency)), _versions())
         if n * len(packed.payload.pickled) <= SENT_WITH_TASKS:
             return packed
-        return self.client.submit(packed.load, key=_key(f"{options.name} begin"), pure=False)
+        with self._connected(options.name):
+            return self.client.submit(packed.load, key=_key(f"{options.name} begin"), pure=False)
 
     def _submit(self, options: TaskOptions, function: Callable[..., Any], *arguments: Any) -> AnyFuture:
-        return self.client.submit(function, *arguments, key=_key(options.name), pure=False)
+        with self._connected(options.name):
+            return self.client.submit(function, *arguments, key=_key(options.name), pure=False)
 
     def _gather(
         self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions, keep: bool = True
@@ -419,7 +436,8 @@ class ClusterEngine:
                 del pending[future]
                 yield future
             if pending:
-                watch.look()
+                with self._connected("cluster"):
+                    watch.look()
 
     def _result(self, future: AnyFuture, options: TaskOptions, blocks: Any) -> Any:
         try:

@@ -130,3 +130,12 @@ def test_a_worker_that_is_busy_with_other_tasks_is_waited_for(monkeypatch):
         busy = client.submit(time.sleep, 5, workers=[min(engine.workers())], pure=False)
         assert engine.run_actors(Rows, BOUNDS, lambda group: group.call_sum(("total",))) == np.arange(40).sum()
         assert busy.done()
+
+
+@pytest.mark.parametrize("question", ["usage", "await_workers", "workers"])
+def test_what_is_asked_through_a_client_that_is_closed_is_one_error(engine, question):
+    client = Client(engine.client.scheduler.address, set_as_default=False)
+    with ClusterEngine(client) as used:
+        client.close()
+        with pytest.raises(ClusterError, match=r"was lost .* same call resumes"):
+            getattr(used, question)()
