@@ -81,7 +81,7 @@ def by_cells(path, n, options):
         clock, seconds[name] = time.process_time(), round(time.process_time() - clock, 2)
 
     d = read(path, 0, 1).shape[1]
-    settings = cells_module.PartitionSettings(n, **{"group_rows": cells_module.group_rows(d), **options})
+    settings = cells_module.PartitionSettings(n, **{"group_rows": cells_module.group_rows(n, d), **options})
     share = min(1, max(20_000, 30 * n // settings.cell_rows) / n)
     sample = [read(path, lo, hi)[row_uniform(0, "sample", np.arange(lo, hi)) < share] for lo, hi in blocks(n)]
     cells = cells_module.build_cells(np.concatenate(sample), settings)

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from locations import ROOT, environment
+from sklearn.neighbors import NearestNeighbors
 
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -44,3 +46,16 @@ def test_mixtures_have_any_shape(monkeypatch):
     assert X.shape == (700, 3)
     assert len(y) == 700
     assert c == 20
+
+
+def test_neighbours_are_searched_by_cells(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from neighbors import K, by_cells
+
+    X = np.random.default_rng(0).normal(size=(3000, 4)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    found, notes = by_cells(tmp_path / "X.npy", len(X), {})
+    nearest = NearestNeighbors(n_neighbors=K).fit(X).kneighbors(return_distance=False)
+    shared = [len(np.intersect1d(*rows)) for rows in zip(found, nearest, strict=True)]
+    assert np.mean(shared) > 0.9 * K
+    assert notes["groups"] >= 1
