@@ -26,7 +26,7 @@ from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.runtime.context import Context
 from bigsmic.stages import labelings
-from bigsmic.stages import number as stage
+from bigsmic.stages import number_evidence as evidence
 from bigsmic.stages.labeling_specs import specs_of
 
 PARTED = ("spikes12", "spikes15", "spikes30", "spikes60", "spikes-d0", "spikes-d1", "spikes-d2", "spikes-d3")
@@ -38,7 +38,7 @@ CONSTANTS = {
     valleys: ("THRESHOLD", "NEARLY", "SCATTERED", "SMALLEST_ROWS"),
     groups: ("SAMPLE_ROWS", "N_AXES", "PRIOR_ROWS", "RIDGE", "NEIGHBOR_WEIGHT"),
     density_valley: ("BANDWIDTH",),
-    stage: ("COLLAPSED",),
+    evidence: ("COLLAPSED",),
     blobs: ("LARGEST", "CRUMB", "CLUMPED"),
     noise: ("THRESHOLD", "SPARSE", "LEAST_OF_SCORES", "BIN", "WINDOW", "CERTAIN", "WITHOUT_ANY", "DEPTH"),
 }
@@ -82,6 +82,8 @@ class Fitted:
         self.sizes = [spec.n_eigenvectors for _, spec in every]
         self.weights = [run.read("valleys", 0, f"weights.{i}") for i in range(len(every))]
         self.groups = [np.concatenate([labelings.read_groups(context, p, b) for p in context.blocks]) for b, _ in every]
+        shared = consensus.label_gram(np.stack(self.groups, axis=1).astype(np.int32), self.sizes)
+        self.shared = evidence.SharedRows(shared, self.sizes, self.weights)
         at = settings.t.index(max(settings.t))
         self.log_sigma = noise.log_distance(
             np.concatenate([run.read("graph", p, "sigma", at)[0] for p in context.blocks])
@@ -127,8 +129,7 @@ def changed(module, name, factor):
 
 def figures(fitted, trees):
     """Number of clusters, whether there is an answer, ARI, and how well noise is found."""
-    votes = stage._of_whole_labelings(trees, fitted)
-    k = int(np.median(votes))
+    k, *_ = evidence._shown(trees, fitted.shared)
     truth, in_cluster = fitted.truth, fitted.truth >= 0
     labels = _consensus(fitted, trees, k)
     found = {"n_clusters": k, "true": int(truth.max()) + 1, "answer": k > 1 and not _is_clumped(fitted, labels)}

@@ -1,5 +1,7 @@
 """Programs of benchmarks/ refuse what they cannot run in a sentence, before they overwrite what was measured."""
 
+import ast
+import importlib
 import subprocess
 import sys
 
@@ -59,3 +61,24 @@ def test_neighbours_are_searched_by_cells(tmp_path, monkeypatch):
     shared = [len(np.intersect1d(*rows)) for rows in zip(found, nearest, strict=True)]
     assert np.mean(shared) > 0.9 * K
     assert notes["groups"] >= 1
+
+
+def _taken(tree):
+    """Modules of bigsmic that a program imports, by the names that it gives them, and names that it takes from them."""
+    modules, names = {}, []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "bigsmic":
+            package = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(package, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                modules[alias.asname or alias.name] = getattr(package, alias.name)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            names.append((modules[node.value.id], node.attr))
+    return names
+
+
+@pytest.mark.parametrize("program", sorted(BENCHMARKS.glob("*.py")), ids=lambda path: path.stem)
+def test_what_programs_take_from_the_package_is_there(program):
+    assert [name for owner, name in _taken(ast.parse(program.read_text())) if not hasattr(owner, name)] == []
