@@ -205,7 +205,12 @@ class ClusterEngine:
             with suppress(Exception):  # an error of the report must not hide that of the run
                 self._end_report(report)
             raise
-        self._end_report(report)
+        try:
+            self._end_report(report)
+        except Exception as error:  # a full disk, say, must not cost a run that has ended
+            warn(
+                f"performance_report: {path} could not be written ({error}); the run itself has ended, without a report"
+            )
 
     def _end_report(self, report: Any) -> None:
         with self.client.as_current():

@@ -381,6 +381,15 @@ def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):
     assert "scan" in (tmp_path / "report.html").read_text()
 
 
+def test_a_performance_report_that_cannot_be_written_costs_no_run(client, tmp_path):
+    with (
+        pytest.warns(BigsmicWarning, match=r"report\.html could not be written .*; the run itself has ended"),
+        ClusterEngine(client) as engine,
+        engine.recorded(tmp_path / "report.html"),
+    ):
+        (tmp_path / "report.html").mkdir()
+
+
 def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
         fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
