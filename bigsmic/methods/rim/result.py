@@ -14,7 +14,6 @@ from bigsmic.numerics.mutual_information.lsmi_scores import finish
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
-from bigsmic.numerics.products import HEIGHT
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
 from bigsmic.stages import numbering
@@ -57,9 +56,6 @@ class Model:
 
     def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        n = len(X)
-        if n % HEIGHT:  # as BLAS rounds the products of the last rows in another order, and of single ones
-            X = X[np.minimum(np.arange(n + -n % HEIGHT), n - 1)]
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self._logits(X)
             for _ in range(SHRINKINGS):
@@ -68,11 +64,11 @@ class Model:
                     break
                 X = np.where(far[:, None], X / SHRINKING, X)
                 logits[far] = self._logits(X[far])
-        logs, _ = log_softmax(logits[:n])
+        logs, _ = log_softmax(logits)
         return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
 
     def _logits(self, X: Floats) -> Floats:
-        return self.linear.logits(X if self.features is None else self.features(X))
+        return self.linear.row_logits(X if self.features is None else self.features(X))
 
 
 class Result(BaseResult):

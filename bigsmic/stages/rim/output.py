@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.column_sums import column_sums
 from bigsmic.numerics.objectives.rim.linear import linear_information
-from bigsmic.numerics.objectives.rim.logits import Information
+from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import rowwise_output
@@ -31,8 +31,8 @@ def write_output(job: Job) -> None:
 
 def _write(context: Context, s: int) -> None:
     X, model, lo = scaled(context, s), read_model(context, "model", 0), int(context.source_bounds[s])
-    logs = np.empty((len(X), model.n_categories), np.float32)
-    sums = linear_information(X, model, weighting(context, s), logs)
+    sums = linear_information(X, model, weighting(context, s))
+    logs, _ = log_softmax(model.row_logits(X))  # as predictions are made, which have the same bits
     labels, posterior = logs.argmax(axis=1).astype(np.int32), np.exp(logs)
     rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
     arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}

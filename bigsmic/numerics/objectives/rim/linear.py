@@ -13,6 +13,7 @@ from bigsmic.numerics.objectives.rim.logits import (
     log_softmax,
     logit_gradient,
 )
+from bigsmic.numerics.products import row_product
 from bigsmic.types import Floats, Integers
 
 TILE_ROWS = 2048  # rows whose posteriors fit in the cache, and few enough for float32 sums
@@ -59,6 +60,13 @@ class Linear(NamedTuple):
         """``X W + b``, shape (b, k)."""
         found = X @ self.W
         found += self.b
+        return found
+
+    def row_logits(self, X: Floats) -> Floats:
+        """The same of the dtype of X from sums in float64: a row has the same bits whatever rows come with it."""
+        found, W = np.empty((len(X), self.n_categories), X.dtype), self.W.astype(np.float64)
+        for rows in tiles(len(X)):
+            found[rows] = row_product(X[rows].astype(np.float64), W) + self.b
         return found
 
 
