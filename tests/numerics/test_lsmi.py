@@ -374,3 +374,15 @@ def test_labels_without_an_order_are_refused(score):
     labels = np.array(["one", None, "two"] * 10, dtype=object)
     with pytest.raises(InputError, match=r"labels: got values that cannot be sorted .* place of None or NaN"):
         score(np.random.default_rng(0).normal(size=(30, 2)), labels)
+
+
+@pytest.mark.parametrize("estimate", [bigsmic.lsmi, bigsmic.mlmi])
+@pytest.mark.parametrize("unit", [1e-200, 1e160, 1e308])
+def test_rows_whose_squares_leave_float64_are_refused(estimate, unit):
+    X = np.linspace(-1, 1, 60)[:, None]
+    with pytest.raises(InputError, match=r"the widest column of X extends over .* change the unit"):
+        estimate(X * unit, X[:, 0] > 0)
+    wide, usual = (estimate(X * unit, X[:, 0] > 0).value for unit in (1e140, 1))
+    assert wide == pytest.approx(usual, rel=1e-6)
+    most = np.float32(3e38)  # whose range float32 cannot hold
+    assert estimate(X.astype(np.float32) * most, X[:, 0] > 0).value == pytest.approx(usual, rel=1e-4)

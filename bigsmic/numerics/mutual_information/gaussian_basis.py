@@ -19,6 +19,8 @@ from bigsmic.validation import classes_of, to_array
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
 SAMPLE_ROWS = 2000  # whose distances to the centres determine the scale of the widths
+LEAST_REACH, LARGEST_REACH = 1e-150, 1e150
+"""Range of the widest column of the rows: its square, and sums of squares over rows, are in the range of float64."""
 _BLOCK_ROWS = 65536
 
 
@@ -200,5 +202,17 @@ def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDAr
         if bad.any():
             row = block.start + int(np.argmax(bad))
             raise NonFiniteError(f"{what}: got NaN or infinity in row {row} of X; drop or impute such rows")
+    _check_range(rows, what)
     classes, codes = classes_of(labels)
     return rows, classes, codes.astype(np.int32)
+
+
+def _check_range(X: Floats, what: str) -> None:
+    """Refuse rows whose squared distances leave the range of float64."""
+    with np.errstate(over="ignore"):
+        reach = float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
+    if reach and not LEAST_REACH <= reach <= LARGEST_REACH:
+        raise InputError(
+            f"{what}: the widest column of X extends over {reach:.3g}; squared distances need {LEAST_REACH:g} to "
+            f"{LARGEST_REACH:g} in float64: change the unit, or drop extreme rows"
+        )

@@ -113,7 +113,8 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
     Raises
     ------
     InputError
-        X is not 2-d or has fewer than two rows, lengths differ, labels cannot be sorted, or a setting is out of range.
+        X is not 2-d or has fewer than two rows, lengths differ, labels cannot be sorted, a setting is out of range, or
+        the squares of X are out of that of float64.
     NonFiniteError
         NaN or infinity in X.
 
