@@ -21,6 +21,9 @@ MOST_SUMS = 1 << 21
 A pass over many blocks holds as many sums as its tree has levels.
 """
 
+CENTER_ROWS = 1000
+"""Number of rows of whose columns the medians are known."""
+
 
 @dataclass(frozen=True)
 class ColumnTable:
@@ -59,7 +62,7 @@ class ColumnTable:
     def of(cls, context: Context, total: ColumnSums) -> Self:
         """The table from sums over all rows, which :class:`ColumnTotals` computes."""
         columns = held(context, len(total.counts))
-        center = context.scaler.center[columns]
+        center = center_of(context)[columns]
         return cls(columns, total.mean + center, total.spread, effects(total))
 
 
@@ -74,7 +77,24 @@ class ColumnTotals(Sight):
         context, c = block.context, block.posterior.shape[1]
         columns = held(context, c)
         X = block.X if len(columns) == context.d else block.X[:, columns]
-        return column_sums(X, block.labels, c, context.scaler.center[columns])
+        return column_sums(X, block.labels, c, center_of(context)[columns])
+
+
+def center_of(context: Context) -> Floats:
+    """Median of the rows that the scan has drawn, float64 (d,), or the center of the fit if it has drawn none.
+
+    A few rows far out, such as with a number that stands for a missing one, move the mean of all so far from the others
+    that sums of squares about it do not tell their spreads.
+    """
+    found: Floats = context.cached("center of columns", partial(_center, context))
+    return found
+
+
+def _center(context: Context) -> Floats:
+    drawn = context.drawn_rows()
+    if not len(drawn):
+        return context.scaler.center
+    return np.median(drawn[:: -(-len(drawn) // CENTER_ROWS)].astype(np.float64), axis=0)
 
 
 def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]) -> Source:
