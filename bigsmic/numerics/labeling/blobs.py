@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.hashing import draw_rows, generator
 from bigsmic.numerics.labeling.outliers import without_outliers
 from bigsmic.types import Floats
 
@@ -20,9 +20,9 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
     Parameters
     ----------
     P : ndarray of float, shape (s, r)
-        Rows of one cluster; only the first 2,000 are used, but no outliers, and equal ones count as one.
+        Rows of one cluster, of which 2,000 are drawn; outliers do not count, and equal ones count as one.
     seed : int
-        Of the random blobs for comparison.
+        Of the draw, and of the random blobs for comparison.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
         Median log distance to the tenth neighbour in a blob, averaged over three draws, minus that of the rows: 0 for a
         blob, larger if rows lie in clumps, or on a surface of fewer dimensions. 0 for at most 20 rows.
     """
-    P = np.asarray(P[:MOST_ROWS], np.float64)
+    P = np.asarray(P[draw_rows(len(P), MOST_ROWS, seed, "blobs")], np.float64)
     P = without_outliers(P[np.sort(np.unique(P, axis=0, return_index=True)[1])])
     if len(P) <= 2 * N_NEIGHBORS:
         return 0.0
