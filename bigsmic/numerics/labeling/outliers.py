@@ -14,6 +14,8 @@ FAR = 1e3
 """Times the distance of nearly all rows from their middle beyond which a row is far out."""
 SHARE = 0.01
 """Share of the rows that may be far out."""
+MIDDLE_ROWS = 1000
+"""Number of rows, or up to twice as many, whose median is the middle: that of all takes a tenth of a second or more."""
 
 
 def without_outliers(P: Floats) -> Floats:
@@ -47,14 +49,15 @@ class Fence(NamedTuple):
 
 
 def fence(X: Floats) -> Fence:
-    """Fence around all rows but a few that are :data:`FAR` times as far from the median as all others.
+    """Fence around all rows but a few that are :data:`FAR` times as far from the middle as all others.
 
     Parameters
     ----------
     X : ndarray of float32, shape (m, d), m >= 1
         Sampled rows.
     """
-    middle = np.median(X, axis=0).astype(np.float32)
+    few = X[:: max(1, len(X) // MIDDLE_ROWS)]
+    middle = np.array([np.median(column) for column in few.T], np.float32)
     distances = np.sort(_distances(X, middle))
     usual = float(distances[max(0, len(X) - 1 - math.ceil(SHARE * len(X)))])
     return Fence(middle, FAR * usual if usual > 0 else np.inf)
