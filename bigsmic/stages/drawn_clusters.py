@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.labeling import blobs, consensus, curves
+from bigsmic.numerics.labeling import blobs, consensus, curves, noise
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -18,6 +18,9 @@ from bigsmic.types import Integers
 
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, from which the shapes of clusters are known."""
+INSIDE = 2.5
+"""Spreads above the centre of the log distances to neighbours up to which rows count in clumpiness. Farther ones may be
+noise, which widens the covariance: beside a Gaussian of the same, the rows of a blob would seem to lie in clumps."""
 
 
 class DrawnRows(NamedTuple):
@@ -129,8 +132,9 @@ def shape_of(sizes: Integers) -> dict[str, Any]:
 
 
 def clumpiness(job: Job, found: DrawnClusters) -> float:
-    """How much nearer rows of the largest cluster are than those of a blob."""
-    values: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [found.of_largest()])
+    """How much nearer rows of the largest cluster are than those of a blob; sparse rows do not count."""
+    rows = found.within(noise.distance(found.sigma, INSIDE)).of_largest()
+    values: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [rows])
     return values[0]
 
 

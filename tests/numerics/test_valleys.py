@@ -372,6 +372,14 @@ def test_a_blob_is_not_clumped(d):
     assert abs(blobs.clumpiness(X)) < blobs.CLUMPED
 
 
+def test_clumpiness_does_not_hang_on_the_order_of_the_rows():
+    """The first rows of a blob may be a slice of it, and those of a cluster with a clump may lie outside of that."""
+    draw = np.random.default_rng(0)
+    blob, clump = draw.normal(size=(12_000, 2)), draw.normal(3, 0.3, (9000, 2))
+    assert abs(blobs.clumpiness(blob[np.argsort(blob[:, 0])])) < blobs.CLUMPED
+    assert blobs.clumpiness(np.concatenate([draw.normal(size=(3000, 2)), clump])) > blobs.CLEARLY_CLUMPED
+
+
 def test_copies_of_a_row_are_no_clump():
     few = np.random.default_rng(0).normal(size=(15, 3))
     copies = np.random.default_rng(1).permutation(np.concatenate([np.full((1500, 3), 0.3), few]))
