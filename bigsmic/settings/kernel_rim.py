@@ -53,7 +53,7 @@ class Settings(rim.Settings):
         256,
         INTEGER,
         least=1,
-        help="Landmarks or random features. With n landmarks or more, Nystrom's features are exact.",
+        help="Landmarks, n of which are exact, or random features; local_scaling has none.",
     )
     t: Any = option(7, INTEGERS, help="Neighbour number of local_scaling. MLMI chooses among several.")
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP + " For local_scaling only.")
@@ -82,7 +82,7 @@ class Settings(rim.Settings):
         """Refuse options that the ascent on a graph lacks."""
         plain = Settings()
         beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
-        others = ("solver", "tau", "polish", "n_epochs", "batch_size", "learning_rate", "length_scale", "n_components")
+        others = ("solver", "tau", "polish", "n_epochs", "batch_size", "learning_rate", "length_scale")
         beside += [name for name in others if getattr(self, name) != getattr(plain, name)]
         if beside:
             raise InputError(f"kernel: 'local_scaling' has no {beside[0]}; leave it out, or use another kernel")

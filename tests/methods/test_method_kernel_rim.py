@@ -259,7 +259,6 @@ def test_strengths_mean_the_same_on_the_graph():
         ({"n_components": 2.5}, "n_components: got 2.5"),
         ({"kernel": "local_scaling", "prior": (0.5, 0.5)}, "has no prior"),
         ({"kernel": "local_scaling", "length_scale": 2.0}, "has no length_scale; leave it out, or use another kernel"),
-        ({"kernel": "local_scaling", "n_components": 8}, "has no n_components"),
         ({"kernel": "local_scaling", "batch_size": 64}, "has no batch_size"),
         ({"kernel": "local_scaling", "learning_rate": 0.1}, "has no learning_rate"),
         ({"kernel": "local_scaling", "reg": "lsmi"}, "lsmi"),
