@@ -14,7 +14,6 @@ from bigsmic.runtime.block_sizes import BlockSizes
 
 SIMULATORS["mixture3m32"] = datasets.MixtureSimulator(n_rows=3_000_000, d=32, c=20)
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-SIMULATORS |= {f"mixture{n}x16": datasets.MixtureSimulator(n_rows=n, d=16, c=20) for n in SIZES}
 
 
 @contextmanager

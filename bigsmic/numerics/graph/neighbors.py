@@ -342,8 +342,8 @@ def _compare(
     (Q, queries), (X, members) = rows, columns
     for lo in range(0, len(members), _TILE_COLUMNS):
         part = members[lo : lo + _TILE_COLUMNS]
-        centre = _centre(X[part])
-        operand, norms = _columns(X[part] - centre)
+        centre, away = _centred(X[part])
+        operand, norms = _columns(away)
         ids = np.append(part, np.full(len(norms) - len(part), -1))
         for a in range(lo if kind == _OWN else 0, len(queries), _TILE_ROWS):
             chunk = queries[a : a + _TILE_ROWS]
@@ -351,19 +351,21 @@ def _compare(
             _feed(_Tile(product(x, operand), np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
 
 
-def _centre(y: Floats) -> Floats:
-    """Centre of some rows: products have smaller rounding errors near the origin.
+def _centred(y: Floats) -> tuple[Floats, Floats]:
+    """Centre of some rows, and the rows from there: products have smaller rounding errors near the origin.
 
     It is the mean, or the median of every column if rows that lie far out have drawn the mean away from most others.
     """
     mean = y.mean(axis=0)
-    squares = np.einsum("ij,ij->i", y - mean, y - mean)
+    from_mean = y - mean
+    squares = np.einsum("ij,ij->i", from_mean, from_mean)
     if squares.max() <= _OUTLYING * np.median(squares):
-        return mean
+        return mean, from_mean
     median = np.median(y, axis=0)
-    squares = np.einsum("ij,ij->i", y - median, y - median)
-    is_drawn_away = np.einsum("i,i", mean - median, mean - median) > _DRAWN_AWAY * np.median(squares)
-    return median if is_drawn_away else mean
+    from_median, drawn = y - median, mean - median
+    squares = np.einsum("ij,ij->i", from_median, from_median)
+    is_drawn_away = np.einsum("i,i", drawn, drawn) > _DRAWN_AWAY * np.median(squares)
+    return (median, from_median) if is_drawn_away else (mean, from_mean)
 
 
 def _columns(y: Floats) -> tuple[Floats, Floats]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.column_sums import column_sums
-from bigsmic.numerics.objectives.rim.linear import linear_information
+from bigsmic.numerics.objectives.rim.linear import summed_information
 from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -31,9 +31,9 @@ def write_output(job: Job) -> None:
 
 def _write(context: Context, s: int) -> None:
     X, model, lo = scaled(context, s), read_model(context, "model", 0), int(context.source_bounds[s])
-    sums = linear_information(X, model, weighting(context, s))
     logs, _ = log_softmax(model.row_logits(X))  # as predictions are made, which have the same bits
     labels, posterior = logs.argmax(axis=1).astype(np.int32), np.exp(logs)
+    sums = summed_information(logs, posterior, weighting(context, s))
     rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
     arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}
     context.run.write("clusters", s, arrays | {"information": np.concatenate([field.ravel() for field in sums])})

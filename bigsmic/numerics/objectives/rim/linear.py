@@ -1,5 +1,7 @@
 """The objective of a linear classifier: sums and gradients of a block of rows, tile by tile."""
 
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,6 +103,22 @@ def linear_information(
         part = information(logs, posterior, weighting[rows])
         total = part if total is None else total + part
     return total
+
+
+def summed_information(log_posterior: Floats, posterior: Floats, weighting: Weighting = EVERY_ROW) -> Any:
+    """The same sums of a block of rows whose posteriors are known.
+
+    Parameters
+    ----------
+    log_posterior, posterior : ndarray of float, shape (b, k)
+    weighting : Weighting
+
+    Returns
+    -------
+    sums : Information
+    """
+    parts = [information(log_posterior[rows], posterior[rows], weighting[rows]) for rows in tiles(len(posterior))]
+    return reduce(add, parts)
 
 
 def linear_gradient(
