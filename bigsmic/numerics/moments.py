@@ -215,7 +215,7 @@ def scaler(
         None: np.ones_like(safe),
     }[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
-    _check_range((_reach(total) * factor)[varies], scale)
+    _check_range(total, factor, scale)
     return Scaler(total.mean if center is None else center, factor, origin)
 
 
@@ -283,8 +283,11 @@ def spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers
     found = Spreads(np.where(two, ranges, np.nan), np.full(len(ranges), np.nan))
     if sample is None or not len(sample):
         return found
-    for j in np.flatnonzero((ranges > 0) & ~two):
+    for j in np.flatnonzero(ranges > 0):
         column = less(sample[:, j], None if origin is None else origin[j])
+        if two[j] and np.all((column == total.low[j]) | (column == total.high[j])):
+            continue
+        found.of_others[j] = np.nan  # beside one entry far out, the moments of any others are those of two values
         most = np.partition(column, len(column) // 2)[len(column) // 2]  # a value of more than half is the median
         others = column[column != most].astype(np.float64)
         if not len(others):
@@ -386,11 +389,15 @@ def refuse_overflow(m2: Floats) -> None:
         )
 
 
-def _check_range(reach: Floats, scale: str | None) -> None:
-    if reach.size and not _is_exact(reach.max()):
+def _check_range(total: Moments, factor: Floats, scale: str | None) -> None:
+    reach = _reach(total) * factor
+    far = int(np.argmax(reach))
+    if reach[far] > 0 and not _is_exact(reach[far]):
         raise InputError(
-            f"input: after scale={scale!r} the rows reach {reach.max():.3g} from their mean; squared distances need "
-            "1e-15 to 1e15 in float32: mend extreme entries, change the unit, or use scale='standard'"
+            f"input: after scale={scale!r} the rows reach {reach[far]:.3g} from their mean; squared distances need "
+            f"1e-15 to 1e15 in float32; column {far} has entries from {total.low[far]:.3g} to {total.high[far]:.3g}: "
+            "drop or mend extreme ones, such as a number that stands for missing values, change the unit, or use "
+            "scale='standard'"
         )
 
 
@@ -410,13 +417,21 @@ def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[An
     InputError
     """
     some = sample[:: max(1, len(sample) // FOR_MEDIAN)]
-    sizes = np.abs((less(some, scaling.origin) - scaling.mean) * scaling.factor).max(axis=1, initial=0)
-    differ = sizes[sizes > 0]
-    if len(differ) and (usual := float(np.median(differ))) < 1 / REACH:
-        far = int(np.argmax(_reach(total) * scaling.factor))
+    widths, sizes = np.zeros((2, len(some)))
+    step = _TILE_ENTRIES // max(1, len(some))
+    for at in (slice(j, j + step) for j in range(0, some.shape[1] if len(some) else 0, step)):
+        columns = less(some[:, at], None if scaling.origin is None else scaling.origin[at]).T.astype(np.float64, "C")
+        middle = np.median(columns, axis=1)
+        deviations = np.abs(columns.T - middle) * scaling.factor[at]
+        digits = np.abs(middle - scaling.mean[at]) * scaling.factor[at] * np.finfo(np.float32).eps
+        widths = np.maximum(widths, deviations.max(axis=1))
+        sizes = np.maximum(sizes, np.where(deviations > digits, deviations, 0).max(axis=1))
+    differ = widths > 0
+    if differ.any() and np.median(sizes[differ]) < 1 / REACH:
+        usual, far = np.median(widths[differ]), int(np.argmax(_reach(total) * scaling.factor))
         raise InputError(
-            f"input: a few rows are so far out that most of the others are within {usual:.3g} of their mean after "
-            f"scaling, and squared distances need 1e-15 to 1e15 in float32; column {far} has entries from "
+            f"input: a few rows are so far out that most of the others are within {usual:.3g} of their median after "
+            f"scaling, and float32 has no squared distances for them; column {far} has entries from "
             f"{total.low[far]:.3g} to {total.high[far]:.3g}: drop or mend rows with extreme ones, such as a number "
             "that stands for missing values"
         )

@@ -134,9 +134,10 @@ def test_a_few_extremes_do_not_tell_the_spread_of_a_column(n_extremes, unit):
         np.testing.assert_allclose(found.of_most[0], deviations[0], rtol=0.1)
 
 
-def test_far_extremes_do_not_leave_float32_without_digits():
+@pytest.mark.parametrize("far", [1e11, 1e14])  # beside the second, the moments of the others are those of two values
+def test_far_extremes_do_not_leave_float32_without_digits(far):
     X = np.random.default_rng(0).normal(size=(2000, 2))
-    X[3, 0], X[5, 1] = 1e11, 30
+    X[3, 0], X[5, 1] = far, 30
     total = m.moments(X)
     found = m.centers(total, X)
     assert abs(found[0]) < 0.1
@@ -159,8 +160,18 @@ def test_a_row_so_far_out_that_all_others_are_equal_beside_it_is_refused():
         X[7] = far
         lost(X)
     X[7] = 9.96921e36  # what netCDF has in the place of missing values
-    with pytest.raises(InputError, match=r"within 1\.\d+e-37 of their mean .* to 9\.97e\+36: drop"):
+    with pytest.raises(InputError, match=r"reach 1\.\d+e\+37 from their mean.* to 9\.97e\+36: drop"):
         lost(X)
+
+
+def test_rows_among_many_so_far_out_that_all_others_are_equal_beside_them_are_refused():
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    X[:40] = 1e5
+    lost(X)
+    for far in (1e13, 9.96921e36):
+        X[:40] = far
+        with pytest.raises(InputError, match=r"within .*e-(13|37) of their median .* to (1e\+13|9\.97e\+36): drop"):
+            lost(X)
 
 
 def test_rows_are_not_lost_beside_those_that_differ_in_another_column():
