@@ -22,31 +22,36 @@ def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
     Raises
     ------
     InputError
-        The client is closed, or asynchronous.
+        The client is closed, or asynchronous, or the address is none.
     ClusterError
         No scheduler answers in time.
     """
     if client is not None:
         return _usable(client), False
     if scheduler is not None:
-        try:
-            if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
-                get_address_host_port(scheduler)  # raises at once; a client would retry until its time-out
-            return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
-        except (OSError, ValueError, TypeError, RuntimeError) as error:
-            address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
-            tried = isinstance(error, OSError)
-            why = f"within {CONNECT_SECONDS} s" if tried else "because it cannot be connected to"
-            raise ClusterError(
-                f"scheduler: {shown(address)!r} did not answer {why} "
-                f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
-                "tcp://host:8786, or tls:// if it requires TLS"
-            ) from None  # as Dask's message contains the address with its secrets
+        return _connected(scheduler), True
     try:
         found = get_client()
     except ValueError:
         return None, False
     return _usable(found), False
+
+
+def _connected(scheduler: Any) -> Client:
+    address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
+    remedy = "give the address that the scheduler prints, such as tcp://host:8786, or tls:// if it requires TLS"
+    try:
+        if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
+            get_address_host_port(scheduler)  # raises at once; a client would retry until its time-out
+        return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (ValueError, TypeError) as error:
+        why = scrubbed(str(error), address)
+        raise InputError(f"scheduler: got {shown(address)!r}, which is no address ({why}); {remedy}") from None
+    except (OSError, RuntimeError) as error:
+        why = f"within {CONNECT_SECONDS} s" if isinstance(error, OSError) else "because it cannot be connected to"
+        raise ClusterError(
+            f"scheduler: {shown(address)!r} did not answer {why} ({scrubbed(str(error), address)}); {remedy}"
+        ) from None  # as Dask's message contains the address with its secrets
 
 
 def _usable(client: Any) -> Any:

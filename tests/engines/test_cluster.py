@@ -194,10 +194,11 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
     with pytest.raises(ClusterError, match="did not answer within 1 s"):
         fit(blobs[0], scheduler="tcp://127.0.0.1:9")
     assert allowed == [1]
-    with pytest.raises(ClusterError, match="give the address that the scheduler prints") as error:
-        fit(blobs[0], scheduler="no address")
-    assert "did not answer because it cannot be connected to (missing port" in str(error.value)
-    assert allowed == [1], "which is not even tried"
+    for what, why in (("no address", "missing port"), ("udp://host:1", "unknown address scheme")):
+        with pytest.raises(InputError, match="give the address that the scheduler prints") as error:
+            fit(blobs[0], scheduler=what)
+        assert f"which is no address ({why}" in str(error.value)
+    assert allowed == [1], "which are not even tried"
 
 
 def test_a_client_that_is_closed_is_refused(client, blobs):
@@ -285,7 +286,7 @@ def _blind(payload):
 @pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
 def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
     monkeypatch.setattr(dask_clients, "CONNECT_SECONDS", 1)
-    with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
+    with pytest.raises(InputError, match=r"got .*127\.0\.0\.1:9', which is no address") as caught:
         fit(blobs[0], scheduler=address)
     assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
 
