@@ -842,7 +842,7 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypat
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
     monkeypatch.setattr(choice, "are_separated", lambda *_: False)
-    for name, value in {"counted": None, "are_agreed": False, "are_fewer": False}.items():
+    for name, value in {"counted": None, "are_agreed": False, "are_fewer": False, "_gain": 0.0}.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
     assert choice.best_claim(context) == taken
 
@@ -853,9 +853,36 @@ def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
     context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
-    for name, value in {"are_joined": False, "counted": 3, "are_agreed": False, "are_fewer": False}.items():
+    found = {"are_joined": False, "counted": 3, "are_agreed": False, "are_fewer": False, "_gain": 0.0}
+    for name, value in found.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
     assert choice.best_claim(context) == 0
+
+
+@pytest.mark.parametrize(("modularity", "taken"), [(0.909, 2), (0.907, 0)])
+def test_labels_by_valleys_of_clearly_larger_modularity_are_taken(monkeypatch, modularity, taken):
+    specs = SimpleNamespace(valley_sets=[2], fine_sets=range(0))
+    context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
+    monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
+    monkeypatch.setattr(choice, "modularities", lambda context: [0.9, 0.95, modularity])
+    for name in ("are_joined", "counted", "are_agreed", "are_fewer", "are_separated"):
+        monkeypatch.setattr(choice, name, lambda *_: None)
+    assert choice.best_claim(context) == taken
+
+
+@pytest.mark.parametrize(("shown", "lacking", "best"), [(5, [], 0), (5, [0], 1), (6, [], 2), (7, [], 2), (None, [], 2)])
+def test_modularity_does_not_choose_among_labels_by_valleys_beyond_those_shown(monkeypatch, shown, lacking, best):
+    specs = SimpleNamespace(valley_sets=[0, 1, 2], fine_sets=range(0), shrinkages=[(0, 0.75), (0,), (0.75,)], plain=[])
+    settings, info = SimpleNamespace(n_clusters=6), {"lacking": lacking}
+    context = SimpleNamespace(
+        run=SimpleNamespace(info=lambda *_: info), settings=settings, cached=lambda key, make: specs
+    )
+    monkeypatch.setattr(choice, "falls_apart", lambda *_: False)
+    monkeypatch.setattr(choice, "counted", lambda run: shown)
+    monkeypatch.setattr(choice, "modularities", lambda context: np.array([0.7, 0.8, 0.9]))
+    monkeypatch.setattr(choice, "eigenvector_sets_of", lambda context: [[0, 1], [0], [1]])
+    monkeypatch.setattr(choice.number, "that_miss_valleys", lambda *_: [])
+    assert choice.best_rated(context, [0, 1, 2]) == best
 
 
 def test_labelings_that_agree_are_not_disputed(uneven):

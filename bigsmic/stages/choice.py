@@ -32,6 +32,9 @@ cluster is: excess kurtosis from which on they are not."""
 LEAST_ASSOCIATION = 0.6
 """Normalised association that clusters need which valleys cut off where no cut has all of them separated: with less,
 most of the weight of the smallest lies outside, and these are crumbs."""
+CLEAR_GAIN = 0.008
+"""Difference in modularity from which valleys have the better labels, as modularity is larger for even clusters, such
+as those by density are."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -73,6 +76,7 @@ def best_claim(context: Context) -> int:
       halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least, if that is more than
       crumbs; no cut may have all clusters separated.
     - Distances tell which groups belong together, and the graph does not.
+    - Their modularity is clearly larger, though it favours clusters of even sizes, as those by density have.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
 
@@ -84,7 +88,7 @@ def best_claim(context: Context) -> int:
     if not by_valleys:
         return by_density
     c, shown = context.settings.n_clusters, counted(context.run)
-    if are_joined(context.run, c):
+    if are_joined(context.run, c) or _gain(context, by_valleys[0], by_density) >= CLEAR_GAIN:
         return by_valleys[0]
     on_asked = are_agreed(context.run, c)
     on_shown = shown is not None and are_agreed(context.run, shown)
@@ -98,6 +102,12 @@ def best_claim(context: Context) -> int:
         return by_valleys[0]
     are_few = bool(specs_of(context).fine_sets)
     return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
+
+
+def _gain(context: Context, w: int, other: int) -> float:
+    """Difference in modularity of the consensuses of two eigenvector sets."""
+    of = modularities(context)
+    return float(of[w] - of[other])
 
 
 def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
@@ -159,6 +169,12 @@ def _cuts_less(context: Context, w: int, other: int) -> bool:
     return bool(normalized_cuts(context, [w])[0] <= FINER * (1 - associations(context)[other]))
 
 
+def _are_beyond_valleys(context: Context) -> bool:
+    """Whether more clusters are requested than the data show, so that no valleys separate some of them."""
+    shown = counted(context.run)
+    return shown is not None and shown < context.settings.n_clusters
+
+
 def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
     if len(numbers) == 1:
         return numbers[0]
@@ -167,6 +183,8 @@ def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
         sizes = np.array([read(f"classes.{w}").max() for w in numbers])
         rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
         return _best_of_parts(context, numbers, rates)
+    if numbers[0] in specs_of(context).valley_sets and _are_beyond_valleys(context):
+        return numbers[int(np.argmax(_are_eligible(context, numbers)))]
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]
     rates = modularities(context)[numbers]
