@@ -15,6 +15,7 @@ from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import projection
+from bigsmic.stages.density import distances
 from bigsmic.stages.shown_number import noise_from
 from bigsmic.types import Floats, Integers
 
@@ -113,19 +114,13 @@ def _sample(
 
 def log_distances(context: Context, p: int) -> Floats:
     """Log distance of every row of a block, in the graph, to its neighbour of the largest t."""
-    return noise.log_distance(_distances(context, p))
+    return noise.log_distance(distances(context, p))
 
 
 def _over_all_columns(context: Context, p: int) -> Floats:
     """The same with what components leave of rows, which may be all that sets one apart, such as an artefact."""
     remainders = projection.read_remainders(context, p)
-    return noise.log_distance(projection.over_all_columns(context, _distances(context, p), remainders))
-
-
-def _distances(context: Context, p: int) -> Floats:
-    t = context.settings.t
-    found: Floats = context.run.read("graph", p, "sigma", t.index(max(t)))[0]
-    return found
+    return noise.log_distance(projection.over_all_columns(context, distances(context, p), remainders))
 
 
 def read_spacing(context: Context) -> Spacing:
