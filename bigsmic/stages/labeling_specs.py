@@ -102,6 +102,11 @@ def eigenproblems(settings: Any) -> list[Eigenproblem]:
     ]
 
 
+def widest(context: Context) -> Eigenproblem:
+    """The eigenproblem in whose kernel rows have most neighbours: the first one of largest t."""
+    return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
+
+
 def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
     """Labelings merged by the density ratio, or not at all; for a fit with an open c, those with frames.
 

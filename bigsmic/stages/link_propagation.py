@@ -16,6 +16,7 @@ from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import choice, consensus, kernel_matrix, labelings, link_scores, links
+from bigsmic.stages.labeling_specs import widest
 from bigsmic.types import Integers
 
 N_SWEEPS = 20
@@ -26,7 +27,7 @@ def run(job: Job) -> None:
     """Write the final labels, and the links that they violate."""
     context = job.context
     if choice.chosen(context) is None and not job.complete("propagated", context.blocks):
-        kernel_matrix.prepare(job, link_scores.graph(context))
+        kernel_matrix.prepare(job, widest(context))
         make = partial(PropagatedLabels, in_memory=job.plan.kernel_in_memory)
         job.run_actors("propagated", make, _settle)
     job.run_steps("violated", [0], _list)
@@ -66,7 +67,7 @@ class PropagatedLabels(local_moving.RowMoves):
         self.start([np.concatenate([first for _, first in ballots])], [c])
 
     def _loader(self, shard: Shard, in_memory: bool) -> Callable[[int], KernelBlock]:
-        name = kernel_matrix.weights_name(link_scores.graph(self.context))
+        name = kernel_matrix.weights_name(widest(self.context))
 
         def load(p: int) -> KernelBlock:
             return propagation.pull(kernel_matrix.read_block(self.context, name, p), self.links)

@@ -12,7 +12,7 @@ from bigsmic.numerics.constraints.propagation import free_neighbours, predicted
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, links
-from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, numbers_of, specs_of
+from bigsmic.stages.labeling_specs import numbers_of, specs_of, widest
 from bigsmic.stages.labelings import read_labels
 from bigsmic.types import Floats, Integers
 
@@ -21,13 +21,8 @@ N_TAKEN = 5  # labelings whose consensus is the result
 
 def run(job: Job) -> None:
     """Score every labeling by the links that it violates, and by those that predictions from its neighbours violate."""
-    kernel_matrix.prepare(job, graph(job.context))
+    kernel_matrix.prepare(job, widest(job.context))
     job.run_steps("kept", [0], _rate)
-
-
-def graph(context: Context) -> Eigenproblem:
-    """The eigenproblem whose kernel defines neighbours: the first one of largest t."""
-    return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
 
 
 def _rate(job: Job, block: int) -> None:
@@ -73,7 +68,7 @@ def _labels(context: Context, p: int) -> Integers:
 
 def _predicted(context: Context, p: int) -> Integers:
     """Labels of the linked rows of one block, predicted by their neighbours without links, shape (B, l)."""
-    block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
+    block = kernel_matrix.read_block(context, kernel_matrix.weights_name(widest(context)), p)
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
     for b in range(len(specs_of(context))):

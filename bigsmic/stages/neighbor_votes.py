@@ -12,7 +12,7 @@ from bigsmic.numerics.labeling import noise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import gaussians, kernel_matrix
-from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import specs_of, widest
 from bigsmic.stages.noise import log_distances
 from bigsmic.types import Floats, Integers
 
@@ -52,11 +52,6 @@ def _vote(context: Context, p: int) -> None:
     may_move = are_inside(context, log_distances(context, p), own) & ~is_bound
     labels = np.where(may_move, found, own)
     context.run.write(OUTVOTED, p, {"labels": labels, "staying": np.bincount(own[labels == own], minlength=c)})
-
-
-def widest(context: Context) -> Eigenproblem:
-    """The eigenproblem in whose kernel rows have most neighbours."""
-    return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
 
 
 def are_inside(context: Context, log_sigma: Floats, labels: Integers) -> NDArray[np.bool_]:

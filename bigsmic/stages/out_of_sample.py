@@ -32,7 +32,7 @@ from bigsmic.stages import (
     trimming,
     valley_trees,
 )
-from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of, widest
 from bigsmic.stages.labelings import Reader
 from bigsmic.types import Floats, Integers
 
@@ -299,7 +299,7 @@ class Model(Neighborhood):
         """Labels of rows after a vote of their neighbours among the fitted rows, but for outliers."""
         known, local = self._touched(chosen.indices)
         votes = self._gather(lambda p: self.context.run.read("final", p, "labels"), known)[local]
-        weights = self._weights(neighbor_votes.widest(self.context), chosen, known, local)
+        weights = self._weights(widest(self.context), chosen, known, local)
         of_row = np.repeat(np.arange(len(labels)), chosen.indices.shape[1])
         found = neighbor_votes_numerics.after_vote(labels, of_row, votes.ravel(), weights.ravel(), self.n_clusters)
         log_sigma = noise_numerics.log_distance(np.sqrt(tth_squares(chosen.nearest, max(self.context.settings.t))))
