@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
+from bigsmic.stages.route import rank_within
 from bigsmic.types import Integers
 
 
@@ -18,15 +19,7 @@ def positions_of(context: Context, rows: Integers) -> Integers:
         block = layout.block_of_group[context.run.read("route", s, "home")]
         first = layout.bounds[block] + layout.before[s, block]
         own = slice(cuts[s], cuts[s + 1])
-        found[own] = (first + _count_before(block))[rows[own] - bounds[s]]
-    return found
-
-
-def _count_before(values: Integers) -> Integers:
-    """Number of earlier entries equal to each entry: int64, shape of `values`."""
-    order = np.argsort(values, kind="stable")
-    ordered, found = values[order], np.empty(len(values), np.int64)
-    found[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
+        found[own] = (first + rank_within(block, len(context.blocks)))[rows[own] - bounds[s]]
     return found
 
 
