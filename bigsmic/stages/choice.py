@@ -206,8 +206,7 @@ def _best_of_parts(context: Context, numbers: Sequence[int], rates: Floats) -> i
 def _agreement(context: Context, w: int) -> float:
     """Mean adjusted Rand index of two labelings of an eigenvector set; 1 if it has one."""
     numbers = eigenvector_sets_of(context)[w]
-    ari = context.run.read(consensus.STAGE, 0, "ari")[np.ix_(numbers, numbers)]
-    return float(ari[~np.eye(len(numbers), dtype=bool)].mean()) if len(numbers) > 1 else 1.0
+    return numerics.stability(context.run.read(consensus.STAGE, 0, "ari")[np.ix_(numbers, numbers)])
 
 
 def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:

@@ -1,6 +1,5 @@
 """Views of a finished fit on a neighbour graph: eigenvectors, affinities, labelings."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import REPORTED_CENTERS
 from bigsmic.stages import choice, kernel_matrix, numbering
 from bigsmic.stages.coarse_graph import coarse_affinities
+from bigsmic.stages.consensus import all_labels
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
 from bigsmic.stages.row_access import positions_of, read_at
@@ -192,7 +192,7 @@ def labelings(context: Context, rows: Integers | None) -> NDArray[np.int32]:
     """Labels under every labeling, at some rows; see :meth:`~bigsmic.methods.smic.result.LabelingsResult.labelings`."""
     refuse_trivial(context, "labelings")
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
-    read = partial(_all_labels, context, range(len(specs_of(context))))
+    read = partial(all_labels, context, numbers=range(len(specs_of(context))))
     return read_at(context, wanted, read).T
 
 
@@ -206,11 +206,6 @@ def lsmi_of_labelings(context: Context, max_rows: int) -> NDArray[np.float64]:
     rows = draw_rows(context.n, min(context.n, max_rows), seed, "lsmi")
     X = read_at(context, rows, partial(context.run.read, "rows", name="X"))
     return lsmi_of_each(X, labelings(context, rows), n_centers=REPORTED_CENTERS, seed=seed)
-
-
-def _all_labels(context: Context, numbers: Sequence[int], p: int) -> NDArray[np.int32]:
-    """Labels of one block under some labelings: int32, shape (b, B)."""
-    return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
 
 
 def stability(context: Context) -> NDArray[np.float64]:
