@@ -17,6 +17,7 @@ from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
+from bigsmic.stages.eigenvectors import basis_name
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
@@ -205,7 +206,7 @@ def _gram(V: Floats, R: Floats) -> Floats:
 
 def read_basis(context: Context, spec: LabelingSpec, p: int) -> Floats:
     """The eigenvectors that a labeling uses, at one block of rows: float32, shape (b, n_eigenvectors)."""
-    return context.run.read(f"basis.{spec.eigenproblem.name}", p, "V")[:, : spec.n_eigenvectors]
+    return context.run.read(basis_name(spec.eigenproblem), p, "V")[:, : spec.n_eigenvectors]
 
 
 class Reader:

@@ -1,7 +1,7 @@
 """valleys: merging of groups without a valley between them, and evidence for the labels."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from bigsmic.stages.labelings import (
     merged_name,
     read_groups,
 )
+from bigsmic.stages.linked_groups import ReadLabels
 from bigsmic.stages.shown_number import PLAIN, PLAIN_OF_ONE_VOICE, are_dense_parts
 from bigsmic.stages.valley_trees import VALLEY_FIELDS, VALLEYS
 from bigsmic.types import Floats, Integers
@@ -41,9 +42,6 @@ AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
 TEMPORARY = (AXES, COMPONENTS)  # stages that are deleted when a fit has ended
 N_COMPONENTS = 2 * N_AXES
 """Principal components among which the axes are chosen."""
-
-
-ReadLabels = Callable[[Context, int], Integers]
 
 
 class LabelSource(NamedTuple):

@@ -19,6 +19,7 @@ from bigsmic.settings.smic import REPORTED_CENTERS
 from bigsmic.stages import choice, kernel_matrix, numbering
 from bigsmic.stages.coarse_graph import coarse_affinities
 from bigsmic.stages.consensus import all_labels
+from bigsmic.stages.eigenvectors import basis_name
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
 from bigsmic.stages.row_access import positions_of, read_at
@@ -86,7 +87,7 @@ class Embedding:
     ndim = 2
 
     def __init__(self, context: Context, eigenproblem: Eigenproblem) -> None:
-        self._context, self._stage = context, f"basis.{eigenproblem.name}"
+        self._context, self._stage = context, basis_name(eigenproblem)
         self.kernel, self.t = eigenproblem.kernel, eigenproblem.t
         self.shape = context.n, context.run.read(self._stage, 0, "V").shape[1]
 
