@@ -63,6 +63,11 @@ class Size:
         """Bounds of the blocks of input rows."""
         return self.block_sizes.source_bounds(self.n, self.d)
 
+    @property
+    def held_rows(self) -> int:
+        """Rows of the largest shard, and of its halo."""
+        return self.n if self.n_workers == 1 else min(self.n, math.ceil(HELD * self.n / self.n_workers))
+
 
 @dataclass(frozen=True)
 class StagePlan:

@@ -1,6 +1,5 @@
 """Plan of a fit by RIM: memory, disk and work of every stage."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,7 +68,7 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
     bounds = size.source_bounds
     rows, n_blocks = int(bounds[1]), len(bounds) - 1
     k = max(settings.first_categories(n), settings.n_clusters or 1)
-    held = n if size.n_workers == 1 else min(n, math.ceil(planning.HELD * n / size.n_workers))
+    held = size.held_rows
     wanted = min(n, START_ROWS)
     block = rows * d * (size.itemsize + 4) + TILE_ROWS * 16 * k + 32 * (d + 1) * k
     kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)

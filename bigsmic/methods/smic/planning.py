@@ -188,7 +188,7 @@ class _Figures:
         A byte of the matrix is read once a product, which is five times as often as one of the basis. Of vectors on
         disk, four are read or written for each that is multiplied.
         """
-        n, held = self.size.n, self._held_rows()
+        n, held = self.size.n, self.size.held_rows
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
         looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, read with their blocks
         building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
@@ -223,15 +223,10 @@ class _Figures:
     def room_for_basis(self, eigen: StagePlan, limit: int) -> int:
         """Bytes of a basis on disk that memory has room for beside the tasks that may run at once."""
         left = int(FILLED * limit) - replace(eigen, max_concurrency=self.n_threads).peak_bytes
-        return max(0, min(left, 4 * self._held_rows() * self.params.size(self.size.n)))
-
-    def _held_rows(self) -> int:
-        """Rows of the largest shard, and of its halo."""
-        n, n_workers = self.size.n, self.size.n_workers
-        return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
+        return max(0, min(left, 4 * self.size.held_rows * self.params.size(self.size.n)))
 
     def _further_rows(self) -> int:
-        """Rows of others that a worker of many needs, beyond those that `_held_rows` counts."""
+        """Rows of others that a worker of many needs, beyond those that `held_rows` counts."""
         n, n_workers = self.size.n, self.size.n_workers
         return max(0, lent_rows(n, n_workers) - int((HELD - 1) * n)) // n_workers
 
@@ -244,7 +239,7 @@ class _Figures:
 
     def _assign(self, kernel_in_memory: bool) -> StagePlan:
         """The basis of one block, posteriors of a tile; labels, degrees and weights of all rows that move."""
-        n, held = self.size.n, self._held_rows()
+        n, held = self.size.n, self.size.held_rows
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._tile_bytes()
         disk = 4 * n * self.n_candidates
@@ -268,7 +263,7 @@ class _Figures:
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
         """Labels of all rows under the merged labelings, then samples of all groups, and sums over groups."""
-        held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.n_features)
+        held, m, r = self.size.held_rows, self.valley_columns, min(N_AXES, self.n_features)
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
@@ -291,7 +286,7 @@ class _Figures:
         work = tile_bytes(b, self.n_features, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
-        held = self._held_rows()
+        held = self.size.held_rows
         rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
         for gammas in range(n_gammas, 0, -1):
             sums = sums_bytes(b, gammas, 5, self.n_scored, self.c)
@@ -310,7 +305,7 @@ class _Figures:
 
     def output(self, kernel_in_memory: bool) -> StagePlan:
         """Final posteriors of a block, its kernel, and its rows in input order; with links, the extension of U."""
-        n, c, held = self.size.n, self.c, self._held_rows()
+        n, c, held = self.size.n, self.c, self.size.held_rows
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
         disk, passes = 8 * n * (c + 1), 2

@@ -8,7 +8,7 @@ from bigsmic.methods.smic.planning import disputed_settings
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.duration import Answer, Rates, Work
-from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, GHOSTS, HELD, Plan, lent_rows
+from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, GHOSTS, Plan, lent_rows
 from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems, valley_columns
 
 BLOCK_WIDTH = LanczosParams(1).block_width
@@ -109,7 +109,7 @@ def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Missed) -> dict[str, 
     return {
         "eigen.entries": entries,
         "eigen.missed": entries * missed(4 * BLOCK_WIDTH * WITH_HALO * _block_rows(plan)),
-        "eigen.gathered": n * sum(solve.products for solve in solves) * missed(4 * BLOCK_WIDTH * _held(plan)),
+        "eigen.gathered": n * sum(solve.products for solve in solves) * missed(4 * BLOCK_WIDTH * plan.size.held_rows),
         "eigen.dense": dense,
         "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves)
         + (0.0 if plan.vectors_in_memory else 4 * SPARE_MOVES * n * sum(solve.products for solve in solves)),
@@ -159,15 +159,9 @@ def _block_rows(plan: Plan) -> float:
     return plan.size.n / plan.stages["eigen"].tasks
 
 
-def _held(plan: Plan) -> float:
-    """Rows that a worker holds, with those of others."""
-    n, n_workers = plan.size.n, plan.size.n_workers
-    return n if n_workers == 1 else min(n, HELD * n / n_workers)
-
-
 def _share_on_disk(plan: Plan, solves: Sequence[Solve]) -> float:
     """Share of the basis that is on disk."""
     if plan.basis_in_memory:
         return 0.0
     columns = LanczosParams.suited(max(solve.n_vectors for solve in solves)).size(plan.size.n)
-    return max(0.0, 1.0 - plan.basis_bytes / (4 * columns * _held(plan)))
+    return max(0.0, 1.0 - plan.basis_bytes / (4 * columns * plan.size.held_rows))
