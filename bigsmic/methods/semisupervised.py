@@ -6,7 +6,7 @@ links that they violate; the labels of the consensus of the best ones are propag
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -349,11 +349,6 @@ class Result(LabelingsResult):
 
     _tells: ClassVar = {"violated": None, **LabelingsResult._tells}
     _hint: ClassVar = "curve"
-
-    @cached_property
-    def agreement(self) -> Any:
-        """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
-        return np.asarray(self._array("agreement"))
 
     @property
     def n_links(self) -> Any:

@@ -33,7 +33,7 @@ class LabelingsResult(Result):
 
     @cached_property
     def agreement(self) -> NDArray[np.float32]:
-        """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
+        """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,).
 
         1 everywhere if a single labeling was chosen.
         """
