@@ -246,7 +246,7 @@ def model(context: Context) -> Any:
 _READING: Reads = {"bandwidth": (), stages.OPTIMUM: ("totals",), stages.MEMBERSHIPS: ("columns",)}
 
 
-class LabelingSpec:
+class Reading:
     """Posteriors and labels from products of new rows with the memberships or the eigenvector.
 
     Parameters
@@ -277,7 +277,7 @@ class DenseModel:
     def __init__(self, context: Context) -> None:
         self.context, self.n_clusters = context, context.settings.n_clusters
         self.reads = _READING | {stages.TILES: ("X",)}
-        self.layout, self.reading = _layout(context), LabelingSpec(context)
+        self.layout, self.reading = _layout(context), Reading(context)
 
     def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of scaled rows."""
@@ -308,7 +308,7 @@ class SparseModel(Neighborhood):
     """
 
     def __init__(self, context: Context) -> None:
-        self.layout, self.reading = _layout(context), LabelingSpec(context)
+        self.layout, self.reading = _layout(context), Reading(context)
         super().__init__(self.layout.context(context))
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
