@@ -72,10 +72,11 @@ def in_blocks(data: Any) -> bool:
     """
     if isinstance(data, str | os.PathLike) or is_group(data):
         return True
-    return hasattr(type(data), "nchunks_initialized") or _is_dask(data) or reads_ranges(data)
+    return hasattr(type(data), "nchunks_initialized") or is_dask(data) or reads_ranges(data)
 
 
-def _is_dask(data: Any) -> bool:
+def is_dask(data: Any) -> bool:
+    """Whether this is a dask collection."""
     return hasattr(data, "dask") and hasattr(data, "compute")
 
 
@@ -130,7 +131,7 @@ def _sparse(data: Any) -> str:
 
 
 def _is_sparse_dask(data: Any) -> bool:
-    return _is_dask(data) and _is_sparse(getattr(data, "_meta", None))
+    return is_dask(data) and _is_sparse(getattr(data, "_meta", None))
 
 
 def _sparse_dask(data: Any) -> str:

@@ -1,6 +1,5 @@
 """Locations of output: whether two are the same, what exists there, and whether they may be written to."""
 
-import errno
 import json
 import os
 import posixpath
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigsmic.errors import InputError, RunError, StorageError
-from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local, remedy_of
+from bigsmic.store.objects import FULL, LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local, remedy_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.types import StrPath
 from bigsmic.validation import brief
@@ -192,7 +191,7 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
     except StorageError as error:
         raise StorageError(error.errno, f"{what} cannot be opened; {error}") from None
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in FULL:
             raise StorageError(error.errno, f"{what}: no space left on the device; free some") from error
         text = scrubbed(error.strerror or str(error), address, options)
         raise RunError(f"{what} cannot be created or opened ({text}); give another out=") from (

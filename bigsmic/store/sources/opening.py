@@ -101,7 +101,7 @@ def _in_process(data: Any, missing_chunks: str) -> "Source":
     """The source for rows in memory, or for a dask array or dataframe."""
     if admission.is_dask_frame(data):
         data = numbers_of(data)
-    if hasattr(data, "dask") and hasattr(data, "compute"):
+    if admission.is_dask(data):
         return DaskSource(data, missing_chunks)
     if admission.reads_ranges(data):
         return DaskSource(data.data, missing_chunks) if admission.is_lazy_dask(data) else SlicedSource(data)
