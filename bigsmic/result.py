@@ -193,7 +193,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return self._temporary
 
     def _of_rows(self, rows: Any) -> Self:
-        """A copy with the coordinates of its rows, or None."""
+        """The same result, now with the coordinates of its rows, or None."""
         self._rows = rows
         return self
 

@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.graph.affinity import Edges, GraphBlock
@@ -35,7 +34,7 @@ def _export(context: Context, p: int) -> None:
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
 
-def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
+def _assemble(context: Context, p: int, sent_by: list[Integers]) -> None:
     read, lo = context.run.reader(hubs.lists_name(context), p), int(context.layout.bounds[p])
     indices, squares = read("indices"), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # its own, without edges, for the dtypes

@@ -9,7 +9,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import candidates, neighbor_lists, neighbors
 from bigsmic.numerics.graph.equal_rows import find_points
@@ -120,7 +119,7 @@ def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integ
     return X, rows, positions, np.concatenate(tags)
 
 
-def _merge(context: Context, p: int, sent_by: list[NDArray[np.int64]], search: Search) -> None:
+def _merge(context: Context, p: int, sent_by: list[Integers], search: Search) -> None:
     """Lists of the rows at home: the best of the neighbours found in this and in other groups."""
     read = context.run.reader(search.by_group, p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))

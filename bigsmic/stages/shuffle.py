@@ -7,14 +7,13 @@ all parts, so that opening every block from every block would take time that gro
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.types import Integers
 
 
-def senders(job: Job, stage: str, name: str) -> list[NDArray[np.int64]]:
+def senders(job: Job, stage: str, name: str) -> list[Integers]:
     """Blocks with non-empty parts of an array for each row block.
 
     Parameters

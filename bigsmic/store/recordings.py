@@ -1,5 +1,6 @@
 """Recordings: arrays of samples x channels, one or a group of sessions, and the times of their samples."""
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -187,8 +188,6 @@ def open_recordings(data: Any, component: str | None = None, times: Any | None =
 
 def _node(data: Any, options: Any) -> Any:
     """The group or array at a path; anything else unchanged."""
-    import os
-
     if not isinstance(data, str | os.PathLike):
         return data
     import zarr
@@ -259,7 +258,7 @@ def _beside(array: Any, name: str) -> Any:
     return _member(group, name)
 
 
-def _recording(name: str, samples: int, times: Any, component: str | None, reading: Any) -> Any:
+def _recording(name: str, samples: Any, times: Any, component: str | None, reading: Any) -> Any:
     source = open_source(samples, component, **reading)
     if times is None:
         return Recording(name, source)

@@ -289,10 +289,9 @@ class SMICResult(LabelingsResult):
         sizes: NDArray[np.int64] = tree.sizes(counts.astype(np.int64))
         return sizes
 
-    def _medoid_tree(self) -> tuple[Any, NDArray[np.int64]]:
+    def _medoid_tree(self) -> tuple[Any, NDArray[np.float64]]:
         distinct.refuse_cut(self._context)
-        tree, counts = tree_cuts.medoid_tree(self._run, self.settings)
-        return tree, counts
+        return tree_cuts.medoid_tree(self._run, self.settings)
 
     @cached_property
     def stability(self) -> "pd.Series":
