@@ -372,8 +372,8 @@ def _keep(
     return arrays["labels"], arrays["posterior"]
 
 
-def _graph_rows(context: Context, data: Any, wanted: Any = None) -> csr_array:
-    """The wanted ones, all by default, of rows of affinities or distances to the fitted rows: shape (m, n), sparse."""
+def _graph_rows(context: Context, data: Any, wanted: Any) -> csr_array:
+    """The wanted ones, or all, of rows of affinities or distances to the fitted rows: shape (m, n), sparse."""
     n, given = context.n, data if issparse(data) else np.asanyarray(data)
     what = "affinities" if context.settings.kernel == "precomputed" else "distances"
     if given.ndim != 2:

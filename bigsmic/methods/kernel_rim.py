@@ -57,8 +57,6 @@ class Mapped:
         Context of the rows.
     """
 
-    dtype = np.dtype(np.float32)
-
     def __init__(self, context: Context) -> None:
         self.context = context
 

@@ -110,7 +110,7 @@ def _gain(context: Context, w: int, other: int) -> float:
     return float(of[w] - of[other])
 
 
-def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
+def are_separated(context: Context, w: int, threshold: float) -> bool:
     """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
     z = context.run.reader(valleys.EVIDENCE, w)("z")
     return _have_rows(context, w) and bool(np.all(z >= threshold))

@@ -84,7 +84,7 @@ class DenseParts(NamedTuple):
         return np.where(known, part_of, np.argmax(to_parts, axis=0))
 
 
-def of_pieces(job: Job, found: DrawnClusters, disputed: bool = False) -> DenseParts | None:
+def of_pieces(job: Job, found: DrawnClusters, disputed: bool) -> DenseParts | None:
     """Dense parts, if the clusters that are not one of them each are pieces of a curve: then each part is a cluster.
 
     So it is, whatever the clusters are, if large parts are as many as were asked for, or if there are several and

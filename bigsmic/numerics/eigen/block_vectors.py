@@ -356,14 +356,14 @@ class GroupSpace:
     Parameters
     ----------
     group : Group
-    n_rows, n_columns : int
-        Rows of all shards, and columns that the basis already holds.
+    n_rows : int
+        Rows of all shards.
     dtype : dtype
         Of the basis.
     """
 
-    def __init__(self, group: Group, n_rows: int, n_columns: int = 0, dtype: DTypeLike = np.float32) -> None:
-        self.group, self.n_rows, self.n_columns = group, n_rows, n_columns
+    def __init__(self, group: Group, n_rows: int, dtype: DTypeLike = np.float32) -> None:
+        self.group, self.n_rows, self.n_columns = group, n_rows, 0
         self.eps = float(np.finfo(dtype).eps)
         self._waiting: list[tuple[Any, ...]] = []
 
