@@ -82,9 +82,7 @@ def draw(job: Job) -> DrawnRows:
     return DrawnRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def clusters(
-    rows: DrawnRows, trees: Sequence[MergeTree], shared: tuple[Integers, Sequence[int]], n_clusters: int
-) -> DrawnClusters:
+def clusters(rows: DrawnRows, trees: Sequence[MergeTree], shared: Integers, n_clusters: int) -> DrawnClusters:
     """Clusters of drawn rows, where the trees of the labelings are cut at a number of clusters.
 
     Parameters
@@ -92,12 +90,12 @@ def clusters(
     rows : DrawnRows
     trees : list of MergeTree, length B
         Of the groups of each labeling.
-    shared : tuple
-        Number of rows that every two groups of all labelings share, int64 (S, S), and the numbers of groups.
+    shared : ndarray of int64, shape (S, S)
+        Number of rows that every two groups of all labelings share.
     n_clusters : int
     """
     groups_of = cut(trees, n_clusters)
-    gram, merged = consensus.merged_gram(*shared, groups_of)
+    gram, merged = consensus.merged_gram(shared, groups_of)
     tree = consensus.overlap_tree(gram)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
     labels = np.stack([of[column] for of, column in zip(groups_of, rows.groups.T, strict=True)], axis=1)

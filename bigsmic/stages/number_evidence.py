@@ -104,7 +104,7 @@ class Evidence(NamedTuple):
 
     def drawn(self, trees: Sequence[MergeTree], n_clusters: int) -> drawn_clusters.DrawnClusters:
         """Drawn rows in the clusters of the trees' cuts."""
-        return drawn_clusters.clusters(self.drawn_rows, trees, (self.shared.rows, self.shared.sizes), n_clusters)
+        return drawn_clusters.clusters(self.drawn_rows, trees, self.shared.rows, n_clusters)
 
     def shape(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> dict[str, float | None]:
         """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
@@ -267,8 +267,7 @@ def _shown(found: ValleyTrees, shared: SharedRows) -> tuple[int, list[int], floa
     shown = int(np.median([found[j].n_clusters for j in whole]))
     columns = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in whole])
     groups = [of for j in whole for of in drawn_clusters.cut([found[j].tree], found[j].n_clusters)]
-    sizes = [shared.sizes[j] for j in whole]
-    gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], sizes, groups)
+    gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], groups)
     agreement = consensus.stability(consensus.pairwise_ari(gram, merged))
     if agreement < PLAIN or 2 * len(whole) <= len(found):
         return shown, [], 0.0

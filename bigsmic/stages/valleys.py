@@ -128,8 +128,7 @@ def _agree(rows: Integers, trees: Sequence[ValleyTree]) -> bool:
 def _agreement(rows: Integers, trees: Sequence[ValleyTree], numbers: Sequence[int]) -> float:
     """How much labelings agree on so many clusters of each."""
     cut = [found.tree.cut(n_clusters) for found, n_clusters in zip(trees, numbers, strict=True)]
-    sizes = [len(of_groups) for of_groups in cut]
-    return consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, sizes, cut)))
+    return consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(rows, cut)))
 
 
 def group_gram(context: Context, p: int, sizes: Sequence[int], reach: float = np.inf) -> Integers:

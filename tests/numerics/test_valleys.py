@@ -402,7 +402,7 @@ def test_gram_of_merged_labels_is_that_of_the_merged_labelings():
     labels = np.stack([draw.integers(0, 5, 200), draw.integers(0, 4, 200)], axis=1)
     groups = [np.array([0, 1, 0, 2, 1]), np.array([1, 0, 0, 1])]
     merged = np.stack([group[column] for group, column in zip(groups, labels.T, strict=True)], axis=1)
-    sums, sizes = consensus.merged_gram(consensus.label_gram(labels, [5, 4]), [5, 4], groups)
+    sums, sizes = consensus.merged_gram(consensus.label_gram(labels, [5, 4]), groups)
     assert sizes == [3, 2]
     np.testing.assert_array_equal(sums, consensus.label_gram(merged, [3, 2]))
 

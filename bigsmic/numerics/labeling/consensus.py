@@ -409,16 +409,15 @@ def agreement(votes: Integers, labels: Integers, n_labelings: int) -> Floats:
     return (chosen / n_labelings).astype(np.float32)
 
 
-def merged_gram(sums: Integers, sizes: Sequence[int], groups: list[Integers]) -> tuple[Integers, list[int]]:
+def merged_gram(sums: Integers, groups: Sequence[Integers]) -> tuple[Integers, list[int]]:
     """Gram matrix of the indicator columns of labelings whose labels are merged.
 
     Parameters
     ----------
     sums : ndarray of int64, shape (S, S)
         Total of `label_gram`.
-    sizes : sequence of int, length B
-    groups : sequence of ndarray of int, shapes (sizes[j],)
-        New label of every label.
+    groups : sequence of ndarray of int, length B
+        New label of every label of each labeling, S in all.
 
     Returns
     -------
