@@ -64,7 +64,7 @@ def over_all_columns(distances: Floats, remainders: Floats | float, usual: float
 
     Parameters
     ----------
-    distances : ndarray of float, shape (b,)
+    distances : ndarray of float, shape (b,) or ()
         d, to a neighbour.
     remainders : ndarray of float, shape (b,), or float
         q, norms of what components leave of the rows.
@@ -73,7 +73,7 @@ def over_all_columns(distances: Floats, remainders: Floats | float, usual: float
 
     Returns
     -------
-    distances : ndarray of float64, shape (b,)
+    distances : ndarray of float64, of the same shape
         d'
     """
     d, q = np.asarray(distances, np.float64), np.asarray(remainders, np.float64)

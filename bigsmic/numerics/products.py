@@ -20,12 +20,12 @@ def product(A: Floats, B: Floats) -> Floats:
 
     Parameters
     ----------
-    A : ndarray of float, shape (n, d)
-    B : ndarray of float, shape (d, m) or (d,)
+    A : ndarray of float, shape (..., n, d)
+    B : ndarray of float, shape (..., d, m) or (d,)
 
     Returns
     -------
-    C : ndarray, shape (n, m) or (n,), bit for bit ``A @ B``
+    C : ndarray, shape (..., n, m) or (..., n), bit for bit ``A @ B``
     """
     with np.errstate(invalid="ignore"):
         found: Floats = A @ B

@@ -55,7 +55,8 @@ class Chosen(NamedTuple):
     squares : ndarray of float32, shape (b, k)
         Squared distances.
     separated : ndarray of float64, shape (b, k)
-        Their separations, ascending. A fitted row lists the new one as well if its reach is no less.
+        Their separations, ascending, or their squared distances, float32, if graphs of the fit have the nearest ones.
+        A fitted row lists the new one as well if its reach is no less.
     nearest : ndarray of float32, shape (b, w)
         Squared distances to all candidates, ascending.
     """

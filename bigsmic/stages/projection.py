@@ -66,9 +66,10 @@ def remainders_of(context: Context, stored: NDArray[Any], fitted: bool = False) 
 
 
 def over_all_columns(context: Context, distances: Floats, remainders: Floats | None = None) -> Floats:
-    """Distances between components of rows and their neighbours, with what these leave of both; float64, shape (b,).
+    """Distances between components of rows and their neighbours, with what these leave of both; shape (b,) or ().
 
-    `remainders` are those of the rows, usual ones if not given. Without components, distances are over all columns.
+    `remainders` are those of the rows, usual ones if not given. Without components, distances are over all columns
+    already, and returned as they are; otherwise, in float64.
     """
     usual = usual_remainders(context)
     if usual is None:

@@ -177,7 +177,7 @@ def parts(of_source: Integers, of_target: Integers, sq_distances: Floats, sizes:
 
     Parameters
     ----------
-    of_source, of_target : ndarray of int64, shape (e,)
+    of_source, of_target : ndarray of int, shape (e,)
         Components that each edge connects.
     sq_distances : ndarray of float32, shape (e,)
     sizes : ndarray of int64, shape (n_components,)
@@ -209,7 +209,8 @@ def first_of_each(
 
     Parameters
     ----------
-    component, hashes, positions : ndarray of int, shape (m,)
+    component, hashes, positions : ndarray, shape (m,)
+        Hashes may be any numbers.
     n_first : int
 
     Returns

@@ -13,9 +13,10 @@ class GroupMoments(NamedTuple):
 
     Parameters
     ----------
-    counts : ndarray of float64, shape (m,)
-    sums : ndarray of float64, shape (m, r)
-    outers : ndarray of float64, shape (m, r, r)
+    counts : ndarray of float64, shape (..., m)
+        With a leading axis if they are of several labelings, as are the others.
+    sums : ndarray of float64, shape (..., m, r)
+    outers : ndarray of float64, shape (..., m, r, r)
     """
 
     counts: np.ndarray

@@ -42,7 +42,7 @@ def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
     ----------
     uniform : ndarray of float64, shape (b,)
         A number in [0, 1) per row, from a hash of it.
-    group_rows : ndarray of float64, shape (b,)
+    group_rows : ndarray of int or float, shape (b,)
         Rows of the group that the row is in.
 
     Returns

@@ -334,7 +334,7 @@ def send_back(labels: Integers, rows: Integers, undone: tuple[Integers, Integers
 
     Parameters
     ----------
-    labels : ndarray of int32, shape (b,)
+    labels : ndarray of int, shape (b,)
     rows : ndarray of int, shape (b,)
         Global row numbers.
     undone : tuple of ndarray
@@ -342,7 +342,7 @@ def send_back(labels: Integers, rows: Integers, undone: tuple[Integers, Integers
 
     Returns
     -------
-    labels : ndarray of int32, shape (b,)
+    labels : ndarray, shape (b,), of the same dtype
     """
     labels = labels.copy()
     for row, label in zip(*undone, strict=True):

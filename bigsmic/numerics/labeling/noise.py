@@ -39,7 +39,7 @@ class Spacing(NamedTuple):
 
     Parameters
     ----------
-    center, spread : ndarray of float64, shape (c,)
+    center, spread : ndarray of float64, shape (c,), or () for a single cluster or all rows
         Median of the log distance to the t-th neighbour, and its standard deviation, estimated from the median absolute
         deviation. An infinite centre means that nothing is known, and no row is noise.
     """

@@ -54,7 +54,7 @@ def floor_of(sigma: Floats) -> float:
 
     Parameters
     ----------
-    sigma : ndarray of float32, shape (m,)
+    sigma : ndarray of float, shape (m,)
         Distances of sampled rows to their t-th neighbours.
     """
     positive = sigma[sigma > 0]

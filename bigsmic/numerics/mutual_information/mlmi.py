@@ -89,7 +89,7 @@ class MLMIDesign(GaussianDesign):
 
     Parameters
     ----------
-    centers : ndarray of float64, shape (b, d)
+    centers : ndarray of float, shape (b, d)
         Centres of the Gaussians, in the units of the rows.
     center_rows : ndarray of int64, shape (b,)
         Their row numbers, which determine the fold and the class of a centre.

@@ -60,7 +60,8 @@ class Information(NamedTuple):
     negentropy : ndarray of float64, shape ()
         ``sum_i sum_k p_ik log p_ik`` over them, weighted.
     counts : ndarray of int64, shape (k,)
-        Rows, labelled or not, for which the category is the most probable.
+        Rows, labelled or not, for which the category is the most probable; shape (0,) for minibatches, where they are
+        not counted.
     log_likelihood : ndarray of float64, shape ()
         ``sum_i log p(y_i|x_i)`` over the labelled rows, weighted.
     """
