@@ -21,7 +21,7 @@ class Valleys:
 
     A valley separates two clusters if the density of both, along the direction that best separates them, has a minimum
     between them that is at least four standard errors deep, or two or three among few rows if
-    labelings agree. See :attr:`bigsmic.Result.valleys`.
+    labelings agree. See :attr:`bigsmic.methods.smic.result.LabelingsResult.valleys`.
 
     Attributes
     ----------
