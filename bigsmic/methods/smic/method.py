@@ -220,14 +220,14 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         In a temporary directory, on top of that of the fit.
     settings : Settings
     """
-    distinct.refuse_cut(Context(None, base, settings), n_clusters)
+    context = Context(None, base, settings)
+    distinct.refuse_cut(context, n_clusters)
     if n_clusters == settings.n_clusters and (settings.disputed or not settings.open):
         return Overlay.over(base, _of_cut(settings, base)), settings
     if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
     trees = cut_specs(settings.as_requested, base.identity["input"]["rows"])
     width = {spec.n_eigenvectors for spec in trees if spec.assignment == "merge"}
-    context = Context(None, base, settings)
     columns = tuple(m for m in _chosen_columns(context, n_clusters) if m >= n_clusters)
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
     if not width:

@@ -291,7 +291,7 @@ class SMICResult(LabelingsResult):
 
     def _medoid_tree(self) -> tuple[Any, NDArray[np.float64]]:
         distinct.refuse_cut(self._context)
-        return tree_cuts.medoid_tree(self._run, self.settings)
+        return tree_cuts.medoid_tree(self._context)
 
     @cached_property
     def stability(self) -> "pd.Series":
@@ -308,5 +308,5 @@ class SMICResult(LabelingsResult):
         import pandas as pd
 
         distinct.refuse_cut(self._context)
-        numbers, mean_ari = tree_cuts.stability(self._run, self.settings)
+        numbers, mean_ari = tree_cuts.stability(self._context)
         return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")

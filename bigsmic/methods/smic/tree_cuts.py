@@ -61,20 +61,14 @@ def _sampled_labels(context: Context, readers: list[Reader], numbers: Iterable[i
     return {number: np.stack(labels, axis=1) for number, labels in found.items() if labels}
 
 
-def stability(run: Run, settings: Any) -> tuple[list[int], list[float]]:
+def stability(context: Context) -> tuple[list[int], list[float]]:
     """Mean pairwise ARI of the labelings at every cut of at least two of them.
-
-    Parameters
-    ----------
-    run : Run
-    settings : Settings
 
     Returns
     -------
     numbers : list of int
     mean_ari : list of float
     """
-    context = Context(None, run, settings)
     readers = _merged(context)
     widest = sorted(len(reader.tree.columns) for reader in readers)[-2:][0]
     found = _sampled_labels(context, readers, range(2, widest + 1))
@@ -87,7 +81,7 @@ def stability(run: Run, settings: Any) -> tuple[list[int], list[float]]:
     return list(found), mean_ari
 
 
-def medoid_tree(run: Run, settings: Any) -> tuple[MergeTree, NDArray[Any]]:
+def medoid_tree(context: Context) -> tuple[MergeTree, NDArray[Any]]:
     """Tree of the medoid labeling, and the number of rows of its columns.
 
     Returns
@@ -95,9 +89,8 @@ def medoid_tree(run: Run, settings: Any) -> tuple[MergeTree, NDArray[Any]]:
     tree : MergeTree
     counts : ndarray of float64, shape (m,)
     """
-    context = Context(None, run, settings)
     readers = _merged(context)
-    least = min(settings.n_clusters, *(len(reader.tree.columns) for reader in readers))
+    least = min(context.settings.n_clusters, *(len(reader.tree.columns) for reader in readers))
     labels = _sampled_labels(context, readers, [least])[least]
     sizes = [least] * labels.shape[1]
     best = readers[consensus.medoid(consensus.pairwise_ari(consensus.label_gram(labels, sizes), sizes))]
