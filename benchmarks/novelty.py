@@ -78,10 +78,10 @@ def one_class(X, y, held_out, rng):
     scores["AUC LOF"] = -LocalOutlierFactor(20, novelty=True).fit(S).score_samples(T)
     scores["AUC IsolationForest"] = -IsolationForest(random_state=0).fit(S).score_samples(T)
     found = {name: roc_auc_score(is_new, score) for name, score in scores.items()}
-    return found | honesty(smic, fitted, y[others[~back]], X[others[back]], y[others[back]])
+    return found | honesty(smic, y[others[~back]], X[others[back]], y[others[back]])
 
 
-def honesty(result, fitted, of_fitted, back, of_back):
+def honesty(result, of_fitted, back, of_back):
     """Posteriors of rows that are novel but of known classes, before and after tempering, and how many are right."""
     novelty = result.novelty(back)
     novel = novelty > 1
