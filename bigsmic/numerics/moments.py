@@ -6,12 +6,12 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.principal_axes import remainders
-from bigsmic.numerics.products import row_product
+from bigsmic.numerics.products import HEIGHT, row_product
 from bigsmic.types import Floats, Integers
 
 ROUNDING = 1e-9  # of variances relative to their bound
@@ -91,12 +91,12 @@ def first_nonfinite(X: NDArray[Any]) -> tuple[int, int, int]:
     if X.dtype.kind != "f":
         return 0, -1, -1
     count, where = 0, (-1, -1)
-    for i, tile in enumerate(_tiles(X, dtype=X.dtype)):
-        bad = ~np.isfinite(tile)
+    for some in _slices(X):
+        bad = ~np.isfinite(X[some])
         if bad.any():
             if not count:
                 row, column = np.argwhere(bad)[0]
-                where = (int(row) + i * _tile_rows(X), int(column))
+                where = (int(row) + some.start, int(column))
             count += int(bad.sum())
     return count, *where
 
@@ -132,13 +132,22 @@ class Scaler(NamedTuple):
     def apply(self, X: Any) -> Floats:
         """Scale rows of any real dtype to C-ordered float32, and take their components if there are axes."""
         out = np.empty((len(X), X.shape[1] if self.axes is None else self.axes.shape[1]), np.float32)
-        step = _tile_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):  # of new rows, which may be farther than float32 can tell
-            for i, tile in enumerate(_tiles(X, origin=self.origin)):
-                centred = tile - self.mean
-                centred *= self.factor
-                out[i * step : i * step + len(tile)] = centred if self.axes is None else row_product(centred, self.axes)
+            for some in self._at_once(X):
+                out[some] = self._components(self._scaled(X[some]))
         return out
+
+    def _at_once(self, X: Any) -> Iterator[slice]:
+        """Rows to scale at a time. If there are axes, they fill the products with them, which would be padded."""
+        return _slices(X, 1 if self.axes is None else HEIGHT)
+
+    def _scaled(self, X: Any) -> Floats:
+        scaled: Floats = less(X, self.origin) - self.mean
+        scaled *= self.factor
+        return scaled
+
+    def _components(self, scaled: Floats) -> Floats:
+        return scaled if self.axes is None else row_product(scaled, self.axes)
 
     def within_reach(self, X: Any) -> Floats:
         """Like `apply`, with rows farther from the mean than fitted ones can be moved nearer in their direction.
@@ -155,7 +164,7 @@ class Scaler(NamedTuple):
         halves = X / 2 - self.center / 2  # as the difference itself may overflow
         sizes = np.abs(halves).max(axis=1, keepdims=True, initial=0)
         found = np.divide(halves, sizes, out=np.zeros_like(halves), where=sizes > 0) * self.factor
-        found = found if self.axes is None else row_product(found, self.axes)
+        found = self._components(found)
         units = np.abs(found).max(axis=1, keepdims=True, initial=0)
         with np.errstate(over="ignore"):
             reach = np.minimum(2 * sizes * units, REACH)
@@ -166,9 +175,8 @@ class Scaler(NamedTuple):
         out = np.zeros(len(X), np.float32)
         if self.axes is None:
             return out
-        step = _tile_rows(X)
-        for i, tile in enumerate(_tiles(X, origin=self.origin)):
-            out[i * step : i * step + len(tile)] = remainders((tile - self.mean) * self.factor, self.axes)
+        for some in self._at_once(X):
+            out[some] = remainders(self._scaled(X[some]), self.axes)
         return out
 
 
@@ -437,15 +445,16 @@ def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[An
         )
 
 
-def _tile_rows(X: Floats) -> int:
-    return max(1, _TILE_ENTRIES // max(1, X.shape[1]))
+def _slices(X: Floats, multiple: int = 1) -> Iterator[slice]:
+    """Some rows at a time, in a multiple of `multiple`."""
+    step = max(1, _TILE_ENTRIES // max(1, X.shape[1]) // multiple) * multiple
+    return (slice(lo, lo + step) for lo in range(0, len(X), step))
 
 
-def _tiles(X: Floats, dtype: DTypeLike = np.float64, origin: Any = None) -> Iterator[Floats]:
-    """Some rows at a time, minus an origin, in float64 or another dtype."""
-    step = _tile_rows(X)
-    tiles = (X[lo : lo + step] for lo in range(0, len(X), step))
-    return (tile.astype(dtype, copy=False) if origin is None else less(tile, origin) for tile in tiles)
+def _tiles(X: Floats, origin: Any = None) -> Iterator[Floats]:
+    """Some rows at a time, minus an origin, in float64."""
+    tiles = (X[some] for some in _slices(X))
+    return (tile.astype(np.float64, copy=False) if origin is None else less(tile, origin) for tile in tiles)
 
 
 def less(X: NDArray[Any], origin: Integers | None) -> NDArray[Any]:

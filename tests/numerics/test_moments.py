@@ -227,6 +227,17 @@ def test_rows_are_scaled_alone(monkeypatch):
     np.testing.assert_array_equal(scaler.apply(rows()[77:78]), wanted[77:78])
 
 
+@pytest.mark.parametrize("d", [300, 50_000])
+def test_components_of_many_columns_are_products_of_whole_blocks_of_rows(d, monkeypatch):
+    X, heights = rows(200, d), []
+    scaling = m.scaler(m.moments(X), "standard")._replace(axes=np.eye(d, 2))
+    product = m.row_product
+    monkeypatch.setattr(m, "row_product", lambda A, B: (heights.append(len(A)), product(A, B))[1])
+    np.testing.assert_array_equal(scaling.apply(X), scaling._replace(axes=None).apply(X)[:, :2])
+    assert [height for height in heights[:-1] if height % m.HEIGHT] == []
+    assert sum(heights) == 200
+
+
 def test_constant_columns_become_zero():
     X = rows(50, 3)
     X[:, 1] = 0.1
