@@ -1,6 +1,7 @@
 """Column moments that add up, and the scaling made of them."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
