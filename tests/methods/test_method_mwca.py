@@ -258,6 +258,12 @@ def test_what_does_not_fit_is_refused_beforehand():
         bigsmic.plan(np.broadcast_to(np.float32(0), (20_000_000, 2)), 20, method="mwca", memory_limit="1GiB")
 
 
+def test_few_rows_of_many_columns_fit_into_little_memory():
+    """The plan had room for a sample of 20,000 rows, whatever the number of rows."""
+    rows = np.broadcast_to(np.float32(0), (60, 5000))
+    assert bigsmic.plan(rows, 2, method="mwca", memory_limit="512MiB").peak_bytes < 512 << 20
+
+
 def test_plans_say_that_dense_work_goes_with_the_square(blobs):
     work = [
         bigsmic.plan(np.broadcast_to(np.float32(0), (n, 2)), 2, method="mwca").stages["memberships"].flops

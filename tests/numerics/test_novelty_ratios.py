@@ -33,3 +33,18 @@ def test_wide_rows_are_compared_with_shapes_in_less_memory_than_they_take():
     some = np.flatnonzero(labels == 2)
     other = novelty.shapes(np.delete(X[some], 0, axis=0), np.zeros(len(some) - 1, int), 1)
     np.testing.assert_allclose(ratios[some[0]], other.ratios(X[some[:1]], np.zeros(1, int)), rtol=1e-6)
+
+
+def test_shapes_of_wide_rows_take_less_memory_than_twice_the_rows():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(400, 20_000)).astype(np.float32), rng.integers(4, size=400)
+    tracemalloc.start()
+    try:
+        found = novelty.shapes(X, labels, 5)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * X.nbytes
+    for y, rows in enumerate([X[labels == 0], X[labels == 1], X[labels == 2], X[labels == 3], X]):
+        np.testing.assert_allclose(found.means[y], rows.mean(axis=0, dtype=np.float64), atol=1e-12)
+        np.testing.assert_allclose(found.spreads[y], rows.std(axis=0, dtype=np.float64), rtol=1e-9)

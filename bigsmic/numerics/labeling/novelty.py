@@ -15,6 +15,7 @@ References
    doi:10.1145/342009.335388
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ MOST_TRUSTED = 3.0
 """Largest value of the novelty above which posteriors are tempered."""
 LEAST_SPREAD = 0.05
 """Least spread of a column within a cluster, as a share of that over all rows."""
-_TILE_ENTRIES = 1 << 20  # of rows that are compared with shapes at a time
+_TILE_ENTRIES = 1 << 20  # of rows that are taken as float64 at a time, several times
 
 
 class Scale(NamedTuple):
@@ -146,6 +147,14 @@ def shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
     labels : ndarray of int, shape (m,)
     n_clusters : int
     """
+    d = X.shape[1]
+    n_tiles = max(1, min(X.size // _TILE_ENTRIES, d // 2))  # of two columns or more: sums of one have another order
+    bounds = [i * d // n_tiles for i in range(n_tiles + 1)]
+    parts = [_shapes(X[:, lo:hi], labels, n_clusters) for lo, hi in pairwise(bounds)]
+    return Shapes(*(np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True)))
+
+
+def _shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
     X = np.asarray(X, np.float64)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     least = np.where(spread > 0, LEAST_SPREAD * spread, 1.0)
