@@ -73,12 +73,13 @@ class Lease:
         _held.add(self._holder["id"])  # first, as another thread takes over a lease that this process does not hold
         try:
             self._acquire()
+            self._thread = threading.Thread(target=self._renew, name="bigsmic-lease", daemon=True)
+            self._thread.start()  # an interruption may come while this waits for the thread
         except BaseException:
+            self._ended.set()
             _held.discard(self._holder["id"])
             self._unlock()
             raise
-        self._thread = threading.Thread(target=self._renew, name="bigsmic-lease", daemon=True)
-        self._thread.start()
 
     def check(self) -> None:
         """Raise RunLockedError if another process has taken the lease, as it may if this one was stopped."""
@@ -92,13 +93,16 @@ class Lease:
         """Give up the lease; a forked child leaves its parent's alone."""
         if self._ended.is_set() or self._holder["pid"] != os.getpid():
             return
-        self._ended.set()
-        _held.discard(self._holder["id"])
-        with contextlib.suppress(StorageError, OSError):  # the lease expires by itself
-            if self._is_mine(self._read()):
-                self._objects.delete(KEY)
-                self._objects.prune(GROUP)
-        self._unlock()
+        try:
+            self._ended.set()
+            _held.discard(self._holder["id"])
+            with contextlib.suppress(StorageError, OSError):  # the lease expires by itself
+                if self._is_mine(self._read()):
+                    self._objects.delete(KEY)
+                    self._objects.prune(GROUP)
+        finally:  # a second interruption would leave the run locked until the process ends
+            self._ended.set()
+            self._unlock()
 
     # -- acquiring
 

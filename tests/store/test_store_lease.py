@@ -234,6 +234,27 @@ def test_a_run_that_nobody_holds_lets_go(tmp_path):
     store.Run(tmp_path / "run.zarr").close()
 
 
+def test_a_second_interruption_while_a_run_is_closed_lets_go_of_it(tmp_path, monkeypatch):
+    run = store.Run(tmp_path / "run.zarr")
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalBytes, "delete", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.close()
+    store.Run(tmp_path / "run.zarr").close()
+
+
+def test_an_interruption_while_the_renewal_begins_lets_go_of_the_run(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.Run(tmp_path / "run.zarr")
+    store.Run(tmp_path / "run.zarr").close()
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
 def test_what_was_taken_over_is_not_written_to(tmp_path):
     run = store.Run(tmp_path / "run.zarr")
     run.bind({"rows": 3})
