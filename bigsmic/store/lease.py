@@ -185,9 +185,11 @@ class Lease:
             return {}
 
     def _unlock(self) -> None:
-        if self._kernel_lock is not None:
-            os.close(self._kernel_lock)
-            self._kernel_lock = None
+        handle, self._kernel_lock = self._kernel_lock, None
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)  # forked children have the handle, too, and would keep the lock
+            os.close(handle)
 
 
 def _name(holder: Any) -> Any:

@@ -1,12 +1,14 @@
 """One writer at a time, on whatever host, and none that is waited for once it is dead."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -249,6 +251,20 @@ def test_an_interruption_while_the_renewal_begins_lets_go_of_the_run(tmp_path, m
         with pytest.raises(KeyboardInterrupt):
             store.Run(tmp_path / "run.zarr")
     store.Run(tmp_path / "run.zarr").close()
+
+
+def test_a_child_that_was_forked_while_a_run_was_written_does_not_keep_it_locked(tmp_path):
+    run = store.Run(tmp_path / "run.zarr")
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+        child.start()
+    try:
+        run.close()
+        store.Run(tmp_path / "run.zarr").close()
+    finally:
+        child.kill()
+        child.join()
 
 
 def interrupted(*_):
