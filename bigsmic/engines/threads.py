@@ -88,8 +88,10 @@ class ThreadEngine:
 
     def __exit__(self, *exc: object) -> None:
         assert self._pool is not None
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        _ONE_THREAD.release()
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        finally:  # a second interruption would leave BLAS on one thread until the process ends
+            _ONE_THREAD.release()
 
     def usage(self) -> tuple[float, int]:
         """CPU seconds so far, and the largest resident set in bytes."""

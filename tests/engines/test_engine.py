@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -188,6 +189,19 @@ def test_engines_may_overlap():
         first.__exit__()
         assert set(blas_threads()) == {1}
         second.__exit__()
+        assert blas_threads() == before
+
+
+def test_an_interruption_while_it_closes_leaves_blas_as_it_was(monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    with threadpool_limits(2):
+        before, engine = blas_threads(), ThreadEngine(2)
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+            with pytest.raises(KeyboardInterrupt), engine:
+                pass
         assert blas_threads() == before
 
 
