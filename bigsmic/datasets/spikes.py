@@ -252,6 +252,7 @@ class TetrodeSimulator(BlockSimulator):
     def _spike_windows(self) -> Floats:
         return self._windows(self._neurons)
 
+    @np.errstate(under="ignore")  # long before and after a spike
     def _windows(self, units: TetrodeUnits, n_phases: int = PHASES) -> Floats:
         """View (unit, phase, channel, lag, sample) of the spike table; lag 0 starts one window early."""
         late, wide = self._distance_effects(units)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
+
 from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.threads import ThreadEngine, check_threads, one_thread
 from bigsmic.errors import InputError
@@ -70,7 +72,7 @@ def choose_engine(
         No scheduler answers at the address.
     """
     if engine is None:
-        return open_engine(client, scheduler, 1 if n_threads is None else n_threads)
+        return _opened(open_engine(client, scheduler, 1 if n_threads is None else n_threads))
     _refuse_what_is_no_engine(engine)
     beside = {"client": client or None, "scheduler": scheduler, "n_threads": n_threads}
     given = [f"{name}=" for name, value in beside.items() if value is not None]
@@ -79,7 +81,7 @@ def choose_engine(
             f"engine: got {', '.join(given)} together with it, but each of these determines where tasks run; give one "
             "of them"
         )
-    return _opened(engine)
+    return _opened(_limited(engine))
 
 
 def engine_for_rows(travels: bool, engine: Engine | None = None, **where: Any) -> AbstractContextManager[Engine]:
@@ -103,7 +105,14 @@ def engine_for_rows(travels: bool, engine: Engine | None = None, **where: Any) -
 
 
 @contextmanager
-def _opened(engine: Engine) -> Iterator[Engine]:
+def _opened(engine: AbstractContextManager[Engine]) -> Iterator[Engine]:
+    """Open an engine, and leave NumPy at its defaults meanwhile: tiny numbers are zero, whatever the caller has set."""
+    with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"), engine as opened:
+        yield opened
+
+
+@contextmanager
+def _limited(engine: Engine) -> Iterator[Engine]:
     with one_thread(), engine as opened:
         yield opened
 

@@ -150,7 +150,7 @@ class RIM(Clusterer):
             The chunk cannot be used, such as for labels of more categories than there are, or a first chunk of fewer
             rows than clusters. The estimator stays as it was, after any error.
         """
-        with self._unchanged_by_errors():
+        with self._unchanged_by_errors(), np.errstate(under="ignore"):
             self._learn(X, {"labels": labels, "sample_weight": sample_weight})
         return self
 
@@ -309,5 +309,6 @@ class Logits:
 
     def posterior(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Float32, shape (m, c)."""
-        posterior: NDArray[np.float32] = softmax(self.logits(X), axis=1).astype(np.float32)
+        with np.errstate(under="ignore"):
+            posterior: NDArray[np.float32] = softmax(self.logits(X), axis=1).astype(np.float32)
         return posterior

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic import registry
-from bigsmic.engines.threads import ThreadEngine
+from bigsmic.engines import choose_engine
 from bigsmic.errors import AbsentResultError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.hashing import draw_rows
@@ -120,7 +120,7 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     n, d = context.n, context.d
     run_options = RunOptions()
     try:
-        with ThreadEngine(run_options.threads) as engine:
+        with choose_engine(None, False, n_threads=run_options.threads) as engine:
             size = planning.Size(n, d, block_sizes=context.block_sizes)
             planned = smic_planning.plan(size, settings, None, run_options.threads, checkpoints=False)
             job = Job(context, engine, planned)

@@ -220,6 +220,7 @@ def block_sums(
     return sums
 
 
+@np.errstate(under="ignore")  # of Gaussians far from their center, which are zero
 def accumulate(
     sums: LSMISums, X: Floats, rows: Integers, labels: Integers, design: LSMIDesign, dtype: DTypeLike | None = None
 ) -> None:
