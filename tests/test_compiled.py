@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -5,7 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+from numba.core import caching
 
+from bigsmic.numerics import compiled
 from bigsmic.numerics.frozen import frozen
 
 SMALL_FIT = """
@@ -30,6 +33,28 @@ def test_a_fit_compiles_nothing_twice(tmp_path):
     counts = json.loads(done.stdout)
     assert {name: count for name, count in counts.items() if count > 1} == {}
     assert 20 < sum(counts.values()) < 37
+    assert list(tmp_path.rglob("*.nbi"))  # which other processes find
+
+
+def add(a, b):
+    return a + b
+
+
+def test_kernels_are_compiled_where_no_folder_can_be_written(monkeypatch, caplog):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    compiled._tell.cache_clear()
+    assert compiled.compiled(add)(1, 2) == compiled.compiled_sum(add)(1, 2) == 3
+    assert [record.message.count("NUMBA_CACHE_DIR") for record in caplog.records] == [1]
+
+
+def test_kernels_run_where_the_disk_of_the_cache_is_full(monkeypatch, caplog):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
+    compiled._tell.cache_clear()
+    assert compiled.compiled(add)(1, 2) == 3
+    assert "No space left on device" in caplog.text
 
 
 @pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(3, 2).T, [[1, 2], [3, 4]]])
