@@ -39,6 +39,7 @@ from bigsmic.store import (
     open_source,
     range_of,
     select_rows,
+    write_rows,
 )
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
 
@@ -358,7 +359,7 @@ def _method_model(context: Context) -> Any:
 
 def _predict_into(predictor: Predictor, arrays: Mapping[str, Any], lo: int) -> None:
     posterior, labels = predictor(lo)
-    arrays["posterior"][lo : lo + len(labels)], arrays["labels"][lo : lo + len(labels)] = posterior, labels
+    write_rows(arrays, lo, {"posterior": posterior, "labels": labels})
 
 
 def _keep(
@@ -368,7 +369,7 @@ def _keep(
     if group is None:
         return labels, posterior
     with group.writing(_shapes(*posterior.shape), MAX_ROWS) as arrays:
-        arrays["labels"][...], arrays["posterior"][...] = labels, posterior
+        write_rows(arrays, 0, {"labels": labels, "posterior": posterior})
     return arrays["labels"], arrays["posterior"]
 
 

@@ -1,5 +1,8 @@
 """New rows: each for itself, near the labels of the fit, and refused where they are not rows of its kind."""
 
+import errno
+import os
+
 import dask.array
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 from sklearn.neighbors import kneighbors_graph
 from small_fits import FAST, cut_small
+from zarr.storage import LocalStore
 
 import bigsmic
 from bigsmic import prediction
@@ -159,6 +163,22 @@ def test_out_has_the_same_in_zarr(results, new_rows, tmp_path):
     np.testing.assert_array_equal(lazy[...], results("consensus").predict_proba(new_rows))
     np.testing.assert_array_equal(group["posterior"][...], lazy[...])
     np.testing.assert_array_equal(group["labels"][...], results("consensus").predict(new_rows))
+
+
+def test_a_disk_that_fills_up_is_named(results, new_rows, tmp_path, monkeypatch):
+    write = LocalStore.set
+
+    async def full(store, key, value):
+        if key.startswith("labels/c/"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        await write(store, key, value)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStore, "set", full)
+        with pytest.raises(StorageError, match=r"predict: writing rows 0:\d+ of labels to .*p\.zarr: no space left"):
+            results("consensus").predict(new_rows, out=tmp_path / "p.zarr")
+    found = results("consensus").predict(new_rows, out=tmp_path / "p.zarr")
+    np.testing.assert_array_equal(found[...], results("consensus").predict(new_rows))
 
 
 def test_a_table_is_no_place_for_predictions(results, new_rows, tmp_path):

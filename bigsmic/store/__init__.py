@@ -27,7 +27,7 @@ from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_bl
 from bigsmic.store.new_places import new_place
 from bigsmic.store.objects import FULL, READ_ONLY, absolute, checksum, is_local, remove_tree
 from bigsmic.store.overlay import Overlay
-from bigsmic.store.predictions import PredictionGroup, digest
+from bigsmic.store.predictions import PredictionGroup, digest, write_rows
 from bigsmic.store.recordings import Recording, Times, open_recordings
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import Run
@@ -101,4 +101,5 @@ __all__ = [
     "stage_input",
     "temporary_folder",
     "temporary_run",
+    "write_rows",
 ]

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
+
+from numpy.typing import NDArray
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import (
@@ -34,6 +36,18 @@ MARK = "bigsmic_prediction"
 def digest(facts: Any) -> Any:
     """Return a digest of JSON-like facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def write_rows(arrays: Mapping[str, Any], lo: int, values: Mapping[str, NDArray[Any]]) -> None:
+    """Write rows of some of the arrays that a group yields, from row `lo` on.
+
+    Raises
+    ------
+    StorageError
+    """
+    for name, rows in values.items():
+        with storage_errors(f"predict: writing rows {lo}:{lo + len(rows)} of {name} to {arrays[name].store}"):
+            arrays[name][lo : lo + len(rows)] = rows
 
 
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz", ".h5", ".hdf5", ".json")
