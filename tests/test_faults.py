@@ -458,6 +458,24 @@ def test_a_fit_that_fails_leaves_nothing_behind(tmp_path, blobs, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_second_interruption_leaves_nothing_behind(tmp_path, blobs, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    delete, calls = shutil.rmtree, []
+
+    def impatient(*where, **how):
+        if os.path.dirname(where[0]) == str(tmp_path) and not calls:
+            calls.append(where)
+            raise KeyboardInterrupt
+        delete(*where, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", impatient)
+    with pytest.MonkeyPatch.context() as patch:
+        Tripwire(patch, 200)
+        with pytest.raises(KeyboardInterrupt):
+            fit(blobs[0])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_temporary_run_goes_with_its_result(tmp_path, blobs, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     result = fit(blobs[0])

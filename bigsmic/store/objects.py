@@ -104,7 +104,11 @@ def bytes_at(address: str, storage_options: StorageOptions = None, read_only: bo
 
 def remove_tree(path: Any) -> None:
     """Delete what exists of a local directory."""
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+    except KeyboardInterrupt:  # the second one, as a rule: the first ended the work whose files these are
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def write_full(file: Any, array: NDArray[Any]) -> None:
