@@ -50,11 +50,11 @@ def is_local(location: Any) -> bool:
 
 
 def absolute(location: StrPath) -> str:
-    """Return an absolute path, or the URL as it is; for a file URL, its path."""
+    """Return an absolute path, or the URL as it is; for a file URL, its path. ~ is the home folder."""
     location = os.fspath(location)
     if location.startswith("file://"):
         location = url2pathname(urlsplit(location).path)
-    return os.path.abspath(location) if is_local(location) else location
+    return os.path.abspath(os.path.expanduser(location)) if is_local(location) else location
 
 
 def store_of(location: StrPath, storage_options: StorageOptions = None, read_only: bool = False) -> Any:

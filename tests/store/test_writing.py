@@ -321,6 +321,19 @@ def test_a_prediction_leaves_what_is_of_others_as_it_was(tmp_path, result, name,
     assert tree(tmp_path) == before
 
 
+def test_paths_may_begin_with_the_home_folder(tmp_path, monkeypatch):
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    np.save(home / "rows.npy", ROWS)
+    fit("~/run")
+    bigsmic.Result.open("~/run").predict("~/rows.npy", out="~/predictions")
+    assert sorted(path.name for path in home.iterdir()) == ["predictions", "rows.npy", "run"]
+    assert list(here.iterdir()) == []
+
+
 def names_of_run(location, folder):
     """Ways to say where a run is, and what is in it."""
     (folder / "link").symlink_to(location)
