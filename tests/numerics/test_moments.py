@@ -175,6 +175,17 @@ def test_rows_among_many_so_far_out_that_all_others_are_equal_beside_them_are_re
             lost(X)
 
 
+def test_distances_of_wide_rows_are_judged_some_at_a_time():
+    X = rows(1000, 5000)
+    total = m.moments(X)
+    scaling = m.scaler(total, "standard")
+    tracemalloc.start()
+    m.refuse_without_distances(total, scaling, X)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < X.nbytes / 2
+
+
 def test_rows_are_not_lost_beside_those_that_differ_in_another_column():
     rng = np.random.default_rng(0)
     X = 1e-20 * rng.random((2000, 50))
