@@ -426,16 +426,14 @@ def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[An
     """
     some = sample[:: max(1, len(sample) // FOR_MEDIAN)]
     widths, sizes = np.zeros((2, len(some)))
-    step = _TILE_ENTRIES // max(1, len(some))
-    for at in (slice(j, j + step) for j in range(0, some.shape[1] if len(some) else 0, step)):
+    for at in _slices(some.T) if len(some) else ():
         columns = less(some[:, at], None if scaling.origin is None else scaling.origin[at]).T.astype(np.float64, "C")
         middle = np.median(columns, axis=1)
         deviations = np.abs(columns.T - middle) * scaling.factor[at]
         digits = np.abs(middle - scaling.mean[at]) * scaling.factor[at] * np.finfo(np.float32).eps
         widths = np.maximum(widths, deviations.max(axis=1))
         sizes = np.maximum(sizes, np.where(deviations > digits, deviations, 0).max(axis=1))
-    differ = widths > 0
-    if differ.any() and np.median(sizes[differ]) < 1 / REACH:
+    if (differ := widths > 0).any() and np.median(sizes[differ]) < 1 / REACH:
         usual, far = np.median(widths[differ]), int(np.argmax(_reach(total) * scaling.factor))
         raise InputError(
             f"input: a few rows are so far out that most of the others are within {usual:.3g} of their median after "
