@@ -410,7 +410,7 @@ def _check_range(total: Moments, factor: Floats, scale: str | None) -> None:
 
 
 def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[Any]) -> None:
-    """Refuse rows most of which, beside a few far ones, are so near each other that float32 has no distances for them.
+    """Refuse rows most of which, beside far ones, are so near each other that float32 has no distances for them.
 
     Parameters
     ----------
@@ -430,13 +430,13 @@ def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[An
         columns = less(some[:, at], None if scaling.origin is None else scaling.origin[at]).T.astype(np.float64, "C")
         middle = np.median(columns, axis=1)
         deviations = np.abs(columns.T - middle) * scaling.factor[at]
-        digits = np.abs(middle - scaling.mean[at]) * scaling.factor[at] * np.finfo(np.float32).eps
+        resolution = np.abs(middle - scaling.mean[at]) * scaling.factor[at] * np.finfo(np.float32).eps
         widths = np.maximum(widths, deviations.max(axis=1))
-        sizes = np.maximum(sizes, np.where(deviations > digits, deviations, 0).max(axis=1))
+        sizes = np.maximum(sizes, np.where(deviations > resolution, deviations, 0).max(axis=1))
     if (differ := widths > 0).any() and np.median(sizes[differ]) < 1 / REACH:
         usual, far = np.median(widths[differ]), int(np.argmax(_reach(total) * scaling.factor))
         raise InputError(
-            f"input: a few rows are so far out that most of the others are within {usual:.3g} of their median after "
+            f"input: some rows are so far out that most of the others are within {usual:.3g} of their median after "
             f"scaling, and float32 has no squared distances for them; column {far} has entries from "
             f"{total.low[far]:.3g} to {total.high[far]:.3g}: drop or mend rows with extreme ones, such as a number "
             "that stands for missing values"

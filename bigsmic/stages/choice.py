@@ -33,8 +33,8 @@ LEAST_ASSOCIATION = 0.6
 """Normalised association that clusters need which valleys cut off where no cut has all of them separated: with less,
 most of the weight of the smallest lies outside, and these are crumbs."""
 CLEAR_GAIN = 0.008
-"""Difference in modularity from which valleys have the better labels, as modularity is larger for even clusters, such
-as those by density are."""
+"""Difference in modularity from which labels by valleys are taken: it prefers clusters of even sizes, as those by
+density have."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -76,7 +76,7 @@ def best_claim(context: Context) -> int:
       halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least, if that is more than
       crumbs; no cut may have all clusters separated.
     - Distances tell which groups belong together, and the graph does not.
-    - Their modularity is clearly larger, though it favours clusters of even sizes, as those by density have.
+    - Their modularity is clearly larger, though it prefers clusters of even sizes, as those by density have.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
 
@@ -151,8 +151,9 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     parts are the answer and labelings by valleys may disagree, the first, in which all vote. A set of fewer clusters
     has more association in any case, and does not count. Otherwise first the shrinkages of largest mean modularity over
     their eigenvector sets, since the modularity of one consensus is random in the third digit; then the eigenvector set
-    among these. Either way, a set without a consensus of c clusters, for which one labeling votes, counts only if all
-    are.
+    among these. Of sets merged by valleys, the first is taken if more clusters are requested than the data show: with
+    larger modularity, others halve the largest cluster. Either way, a set without a consensus of c clusters, for which
+    one labeling votes, counts only if all are.
 
     Fine sets only count if one cuts clearly less: that of largest association among them is then the best.
     """
