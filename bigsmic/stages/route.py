@@ -16,7 +16,6 @@ from bigsmic.types import Floats, Integers
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
 """Columns of the tags of a routed row: home group, rank among the block's rows of that home, row within the block, and
 then the cells of the group to which it belongs (-1 for a cell of another group)."""
-TAGGED_ROWS = 1 << 16  # at a time
 
 
 def run(job: Job) -> None:
@@ -104,18 +103,13 @@ def route_rows(groups: Integers, cells: Integers, n_groups: int) -> tuple[Intege
     tags : ndarray of int32, shape (m, 3 + r)
     """
     b, r = groups.shape
-    keys = groups.astype(np.int64)
-    keys *= b
-    keys += np.arange(b)[:, None]
-    keys = np.unique(keys.ravel())
+    keys = np.unique((groups.astype(np.int64) * b + np.arange(b)[:, None]).ravel())
     group, source = keys // b, keys % b
     tags = np.empty((len(keys), FIRST_CELL + r), np.int32)
     tags[:, HOME] = groups[source, 0]
     tags[:, RANK] = rank_within(groups[:, 0], n_groups)[source]
     tags[:, ROW] = source
-    for lo in range(0, len(keys), TAGGED_ROWS):
-        some, own = source[lo : lo + TAGGED_ROWS], group[lo : lo + TAGGED_ROWS, None]
-        tags[lo : lo + TAGGED_ROWS, FIRST_CELL:] = np.where(groups[some] == own, cells[some], -1)
+    tags[:, FIRST_CELL:] = np.where(groups[source] == group[:, None], cells[source], -1)
     return source, group, tags
 
 

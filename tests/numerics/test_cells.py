@@ -1,4 +1,3 @@
-import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 
@@ -203,24 +202,11 @@ def test_refusals():
         PartitionSettings(10, cell_rows=0)
 
 
-def peak_of(work, *arguments):
+def test_route_memory_is_predicted():
+    import tracemalloc
+
     tracemalloc.start()
-    found = work(*arguments)
+    route(X, np.arange(N), CELLS, 5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return found, peak
-
-
-def test_route_memory_is_predicted():
-    _, peak = peak_of(route, X, np.arange(N), CELLS, 5)
     assert peak < cells_module.route_bytes(N, D, CELLS.n_cells, 5)
-
-
-@pytest.mark.parametrize("d", [1, 2])
-def test_memory_for_many_rows_of_few_columns_is_predicted_and_little(d):
-    n, m, r = 400_000, 40_000, 16
-    rows = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
-    cells, building = peak_of(build_cells, rows[:m], PartitionSettings(n))
-    _, routing = peak_of(route, rows, np.arange(n), cells, r)
-    assert building < cells_module.build_bytes(m, n // 320, r) < 2 * building
-    assert routing < cells_module.route_bytes(n, d, n // 320, r) < 600 * n

@@ -160,12 +160,6 @@ def test_a_million_rows_of_64_columns_fit_half_a_gibibyte():
     assert plan_of(10**6, 64, 20, 512 * MIB, n_threads=2).peak_bytes <= 512 * MIB
 
 
-@pytest.mark.parametrize("d", [1, 2])
-def test_a_million_rows_of_few_columns_fit_less_than_a_gibibyte(d):
-    """A block of input has two million such rows, whose distances from all coarse cells were computed at a time."""
-    assert plan_of(10**6, d, 5, 920 * MIB).peak_bytes <= 920 * MIB
-
-
 def test_threads_and_limit_change_no_bounds():
     plans = [plan_of(10**6, 30, 5, limit, threads) for limit, threads in ((1 << 40, 1), (1 << 40, 8), (3 << 30, 8))]
     assert len({plan.sample_rows for plan in plans}) == 1

@@ -150,8 +150,7 @@ class _Figures:
         n_cells = max(1, n // self.partition.cell_rows)
         r = self.partition.overlap
         block = self.source_rows * (d * (self.size.itemsize + 4) + 2 * GHOSTS * (self.row_bytes + 4 * r + 12))
-        routed = block + cells.route_bytes(self.source_rows, features, n_cells, r)
-        task = max(routed, cells.build_bytes(wanted, n_cells, r))
+        task = block + cells.route_bytes(self.source_rows, features, n_cells, r)
         fixed = self.size.band_bytes + 3 * wanted * 4 * d
         disk = int(n * GHOSTS * (self.row_bytes + 4 * (r + 3)))
         flops = 2.0 * n * features * (24 * math.sqrt(n_cells) + d * (features < d))

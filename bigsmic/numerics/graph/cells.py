@@ -41,7 +41,6 @@ _FLAT = 96  # number of cells up to which a second level saves no time
 _BEAM = 8  # coarse cells searched: 12 find the same neighbours, 4 cost .003 of recall
 _LLOYD_STEPS = 6
 _BLOCK_BYTES = 16 << 20
-_BLOCK_ROWS = 1 << 17  # of a block at most, as rows of few columns take less than their lists of cells
 
 
 @dataclass(frozen=True)
@@ -246,15 +245,6 @@ def probe(X: Floats, cells: Cells, n_probe: int = 24) -> Integers:
     return np.concatenate(probes).astype(np.int32)
 
 
-def build_bytes(n_rows: int, n_cells: int, r: int) -> int:
-    """Predict the memory of :func:`build_cells` for a sample of `n_rows`, beside the sample and its copy, in bytes.
-
-    Of a row, first its distances from all coarse cells, later what the margin is found from.
-    """
-    n_coarse = math.isqrt(min(n_cells, n_rows // _MIN_SAMPLE))
-    return _BLOCK_BYTES + n_rows * max(4 * n_coarse + 8 * _BEAM, 44 * r)
-
-
 def route_bytes(n_rows: int, d: int, n_cells: int, r: int) -> int:
     """Predict the memory of :func:`route` for a block of `n_rows`, beside its input, in bytes."""
     block = min(n_rows, _block_rows(d))
@@ -453,10 +443,10 @@ def _pack(member_cells: Integers, n_cells: int, room: float) -> Integers:
 
 
 def _block_rows(width: int) -> int:
-    return min(max(256, _BLOCK_BYTES // (4 * width)), _BLOCK_ROWS)
+    return max(256, _BLOCK_BYTES // (4 * width))
 
 
 def _blocks(n: int, width: int) -> list[tuple[int, int]]:
-    """Half-open ranges of rows, such that a float32 block of `width` has `_BLOCK_BYTES` at most; one if n is 0."""
+    """Half-open ranges of rows, such that a block of float32 rows of `width` has `_BLOCK_BYTES`; one if n is 0."""
     step = _block_rows(width)
     return [(lo, min(lo + step, n)) for lo in range(0, max(n, 1), step)]
