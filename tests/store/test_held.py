@@ -29,9 +29,14 @@ def files(folder):
     return [path for path in Path(folder).glob("*/0*/**/*") if path.is_file()]
 
 
+@pytest.fixture(autouse=True)
+def _all_the_room(monkeypatch):
+    """Results of other tests that are still alive in this process take up no room."""
+    monkeypatch.setattr(held, "_runs", weakref.WeakValueDictionary())
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(held, "_runs", weakref.WeakValueDictionary())  # results of other tests take up no room
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
