@@ -150,6 +150,22 @@ def test_memory_goes_with_the_result():
     assert not os.path.exists(address)
 
 
+def test_a_fit_leaves_no_cycle_of_references_to_its_rows():
+    """Which would keep them, and the run, until the garbage of long-lived objects is collected: perhaps never."""
+    fit()  # whatever is made once
+    rows = X.copy()
+    kept, _ = weakref.ref(rows), gc.collect()
+    gc.disable()
+    try:
+        result = bigsmic.fit(rows, 3, t=(5,), widths=(1, 1.5), n_threads=1)
+        address = result._run.address
+        result.predict(rows)
+        del result, rows
+        assert (kept() is None, address in held._runs, os.path.exists(address)) == (True, False, False)
+    finally:
+        gc.enable()
+
+
 def test_a_full_disk_is_an_error_that_keeps_the_result(monkeypatch):
     result = fit()
     full = OSError(28, "No space left on device")
