@@ -9,7 +9,7 @@ import numpy as np
 from bigsmic.numerics.labeling import blobs, consensus, noise
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.metrics import contingency
-from bigsmic.numerics.labeling.valleys import THRESHOLD
+from bigsmic.numerics.labeling.valleys import MANY_ROWS, THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, dense_parts, density, drawn_clusters, graph_parts, linked_groups
@@ -40,7 +40,7 @@ JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 
 DEEP = 2 * THRESHOLD
-"""Z of a valley that is no gap by chance between rows along a curve."""
+"""Z of a valley that is no gap by chance between rows along a curve, nor among few rows."""
 
 
 def count(job: Job) -> int | None:
@@ -84,6 +84,7 @@ def _count(job: Job, block: int) -> None:
         job.fill(density.DENSE_PARTS, [0], partial(density.write_parts, **dense.where))
     info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
+    info |= {"faint": context.n < MANY_ROWS and evidence.at("weakest", n_clusters, np.inf) < DEEP}
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, evidence.curve | {"part_of": part_of}, info=info)
 

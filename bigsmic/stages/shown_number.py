@@ -117,7 +117,10 @@ def are_dense_parts(run: Run, n_clusters: int) -> bool:
 
 
 def is_plain(run: Run, n_clusters: int) -> bool:
-    """Whether the data show as many clusters, and the labelings agree on which ones they are, or show dense parts."""
+    """Whether the data show as many clusters, and the labelings agree on which ones they are, or show dense parts.
+
+    Labelings of few rows also agree on a faint valley, as all see it at the same place, which some of the rows tell.
+    """
     if counted(run) is None:
         return False
     info = run.info(NUMBER, 0)
@@ -126,7 +129,7 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)
     half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
-    shown = half and is_near(info["shown"], n_clusters, NOT_FAR)
+    shown = half and is_near(info["shown"], n_clusters, NOT_FAR) and not info["faint"]
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
