@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from bigsmic.engines.base import Engine, Resources
-from bigsmic.engines.threads import ThreadEngine, check_threads, one_thread
+from bigsmic.engines.threads import ThreadEngine, check_threads
 from bigsmic.errors import InputError
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.types import Client
 
 

@@ -16,8 +16,8 @@ from distributed.protocol import pickle
 
 from bigsmic.engines.memory import keep_memory, machine_memory, peak_memory, release_memory, share_arena
 from bigsmic.engines.processor import Processor
-from bigsmic.engines.threads import one_thread
 from bigsmic.errors import ClusterError, RunError
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.version import versions
 

@@ -10,15 +10,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from queue import SimpleQueue
 from typing import Any, Self
-
-from threadpoolctl import threadpool_limits
 
 from bigsmic.engines.base import DEFAULT, Engine, Resources, TaskOptions
 from bigsmic.engines.memory import address_room, peak_memory, release_memory
 from bigsmic.errors import InputError
+from bigsmic.numerics.one_thread import ONE_THREAD
 from bigsmic.numerics.row_blocks import LocalGroup, Shard, TreeSum, close
 from bigsmic.types import StrPath
 
@@ -32,38 +31,6 @@ def check_threads(n_threads: object) -> None:
     """
     if not isinstance(n_threads, numbers.Integral) or isinstance(n_threads, bool) or n_threads < 1:
         raise InputError(f"n_threads: got {n_threads!r}; give an integer of at least 1, or None for all processors")
-
-
-class _OneThread:
-    """Limits BLAS and LAPACK to one thread each while any engine is open, in whatever order engines close."""
-
-    def __init__(self) -> None:
-        self._lock, self._holders = threading.Lock(), 0
-
-    def acquire(self) -> None:
-        with self._lock:
-            if self._holders == 0:
-                self._limits = threadpool_limits(limits=1)
-            self._holders += 1
-
-    def release(self) -> None:
-        with self._lock:
-            self._holders -= 1
-            if self._holders == 0:
-                self._limits.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit BLAS and LAPACK to one thread each in the whole process."""
-    _ONE_THREAD.acquire()
-    try:
-        yield
-    finally:
-        _ONE_THREAD.release()
 
 
 class ThreadEngine:
@@ -82,7 +49,7 @@ class ThreadEngine:
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        _ONE_THREAD.acquire()
+        ONE_THREAD.acquire()
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="bigsmic")
         return self
 
@@ -91,7 +58,7 @@ class ThreadEngine:
         try:
             self._pool.shutdown(wait=True, cancel_futures=True)
         finally:  # a second interruption would leave BLAS on one thread until the process ends
-            _ONE_THREAD.release()
+            ONE_THREAD.release()
 
     def usage(self) -> tuple[float, int]:
         """CPU seconds so far, and the largest resident set in bytes."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.methods.rim.side_inputs import refuse_more_categories
@@ -32,6 +31,7 @@ from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, line
 from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.numerics.objectives.rim.start import class_means, first_centers, ordered_by_prior, supervised_start
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.stages.scan import CHOSEN
 from bigsmic.types import Floats, Integers
@@ -83,7 +83,7 @@ class Stream:
         CollapseError
             The ascent diverges. The stream is then of no further use: learn with a copy of it.
         """
-        with threadpool_limits(limits=1):
+        with one_thread():
             n_known = 0 if labels is None else int(labels.max(initial=-1)) + 1
             if self.state is None:
                 refuse_more_categories(n_known, self.settings.n_clusters or len(X))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
@@ -15,6 +14,7 @@ from bigsmic.numerics.mutual_information.lsmi import lsmi
 from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_information, penalty
 from bigsmic.numerics.objectives.rim.logits import objective
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.prediction import refuse_nonfinite
 from bigsmic.result import Result
 from bigsmic.runtime import block_sizes
@@ -64,7 +64,7 @@ def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> 
     """
     (model, scaler), total = classifier, None
     source = _opened(data, len(scaler.factor))
-    with threadpool_limits(limits=1):
+    with one_thread():
         for _, X in blocks(source):
             sums = linear_information(scaler.within_reach(X), model)
             total = sums if total is None else total + sums

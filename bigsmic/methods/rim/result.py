@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
@@ -14,6 +13,7 @@ from bigsmic.numerics.mutual_information.lsmi_scores import finish
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
 from bigsmic.stages import numbering
@@ -34,7 +34,7 @@ def scores_of(context: Context, numbers: Iterable[int]) -> list[float]:
     labels = np.array([read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
     centers = draw_rows(len(X), LSMI_CENTERS, seed, "rim-centers")
     design = LSMISettings(len(centers), seed=seed).design(X[centers], centers, X)
-    with threadpool_limits(limits=1):
+    with one_thread():
         sums = block_sums(X, np.arange(len(X)), labels, design)
         return [score.lsmi for score in finish(sums, labels[:, centers], design)]
 

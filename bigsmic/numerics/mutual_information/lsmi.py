@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.mutual_information.gaussian_basis import (
     check_data,
@@ -30,6 +29,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
 )
 from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, accumulate
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.types import Floats, Integers, Preset
 
 
@@ -193,7 +193,7 @@ def lsmi_of_each(X: ArrayLike, labelings: Iterable[ArrayLike], *, n_centers: int
 def _scores(features: Floats, codes: Integers, n_classes: int, design: LSMIDesign) -> list[LSMIScore]:
     """Score of every labeling: labels of shape (n_labelings, n) below `n_classes`."""
     sums, rows = LSMISums.zeros(design, len(codes), n_classes), np.arange(len(features))
-    with threadpool_limits(limits=1):  # tiles are small, so that more threads would only wait for each other
+    with one_thread():  # tiles are small, so that more threads would only wait for each other
         for block in row_blocks(len(features)):
             accumulate(sums, features[block], rows[block], codes[:, block], design)
         return [score_one(sums, b, labels[design.center_rows], design) for b, labels in enumerate(codes)]

@@ -30,7 +30,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
@@ -47,6 +46,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     row_blocks,
 )
 from bigsmic.numerics.mutual_information.mixture_weights import mixture_weights
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.types import Floats, Integers, Preset
 
 FOLD_TOLERANCE = 1e-5
@@ -289,7 +289,7 @@ def mlmi(  # noqa: PLR0913 - a public function lists its settings
     gammas = tuple(PAPER_GAMMAS) if gammas is None and preset == "paper" else gammas
     design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(features)), seed), features)
     drawn, rows = drawn_rows(len(features), n_rows, design), np.arange(len(features))
-    with threadpool_limits(limits=1):  # tiles are small, so that more threads would only wait for each other
+    with one_thread():  # tiles are small, so that more threads would only wait for each other
         sums = reduce(add, (block_sums(features[block], rows[block], design) for block in row_blocks(len(features))))
         of_drawn = Drawn(drawn, distances(features[drawn], design))
         found = score(sums, of_drawn, codes[drawn], codes[design.center_rows], design)

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import generator
 from bigsmic.numerics.moments import class_sums
@@ -18,6 +17,7 @@ from bigsmic.numerics.objectives.rim.linear import (
     tiles,
 )
 from bigsmic.numerics.objectives.rim.logits import Reference, Weighting
+from bigsmic.numerics.one_thread import one_thread
 from bigsmic.types import Floats, Integers
 
 START_STEPS = 3  # of the supervised classifier; few, so that boundaries are soft and categories can die
@@ -164,7 +164,7 @@ def supervised_start(X: Floats, labels: Integers, k: int, reg: float) -> Linear:
         slope = linear_gradient(X, model, nothing, weighting)
         return penalty(model, reg) - float(sums.log_likelihood), -penalised(slope, model, reg)
 
-    with threadpool_limits(limits=1):
+    with one_thread():
         start = Linear.zeros(X.shape[1], k).vector
         found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": START_STEPS})
     return Linear.of_vector(found.x, X.shape[1])
