@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import StorageError
-from bigsmic.store.objects import checksum
+from bigsmic.store.objects import checksum, releasing_errors
 from bigsmic.types import Floats, Integers
 
 SPAN_BYTES = 16 << 20  # read at once when all rows are read
@@ -213,7 +213,8 @@ def decoded(read: Callable[..., Any]) -> tuple[Any, ...]:
         Errors that are not about the bytes: the store does not answer, or there is no permission.
     """
     try:
-        return read(), None
+        with releasing_errors():
+            return read(), None
     except StorageError:
         raise
     except OSError as error:

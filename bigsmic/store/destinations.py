@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigsmic.errors import InputError, RunError, StorageError
-from bigsmic.store.objects import FULL, LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local, remedy_of
+from bigsmic.store.objects import (
+    FULL,
+    LocalBytes,
+    StoreBytes,
+    absolute,
+    bytes_at,
+    is_first_write,
+    is_local,
+    releasing_errors,
+    remedy_of,
+)
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.types import StrPath
 from bigsmic.validation import brief
@@ -187,7 +197,8 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
         Storage options, to be kept out of the message.
     """
     try:
-        yield
+        with releasing_errors():
+            yield
     except StorageError as error:
         raise StorageError(error.errno, f"{what} cannot be opened; {error}") from None
     except OSError as error:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import threading
+import traceback
 import uuid
 import zlib
 from collections import deque
@@ -294,18 +295,16 @@ class StoreBytes:
         """Return the bytes, or a range of them; None if there are none."""
         from zarr.abc.store import RangeByteRequest
         from zarr.core.buffer import default_buffer_prototype
-        from zarr.core.sync import sync
 
         wanted = None if start is None else RangeByteRequest(start, stop)
-        buffer = sync(self._store.get(key, default_buffer_prototype(), wanted))
+        buffer = _waited_for(self._store.get(key, default_buffer_prototype(), wanted))
         return None if buffer is None else buffer.as_numpy_array().data
 
     def set(self, key: str, data: Any) -> None:
         """Write the bytes."""
         from zarr.core.buffer.cpu import Buffer
-        from zarr.core.sync import sync
 
-        sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
+        _waited_for(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
     def ensure(self, key: str, data: Any) -> None:
         """Write the bytes; a look would be a request, too."""
@@ -313,21 +312,15 @@ class StoreBytes:
 
     def create(self, key: str, data: Any) -> bool:
         """Write the bytes and return True, unless the key exists already."""
-        from zarr.core.sync import sync
-
-        return sync(self._store.create(key, data))
+        return _waited_for(self._store.create(key, data))
 
     def delete(self, key: str) -> None:
         """Delete the bytes."""
-        from zarr.core.sync import sync
-
-        sync(self._store.delete(key))
+        _waited_for(self._store.delete(key))
 
     def delete_tree(self, prefix: str) -> None:
         """Delete everything under a prefix."""
-        from zarr.core.sync import sync
-
-        sync(self._store.delete_dir(prefix))
+        _waited_for(self._store.delete_dir(prefix))
 
     def refuse_links(self, prefix: str) -> None:
         """Nothing to do: an object is where its key says."""
@@ -340,12 +333,11 @@ class StoreBytes:
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of what is one level below a prefix, in order."""
-        from zarr.core.sync import sync
 
         async def names() -> list[str]:
             return [name async for name in self._store.list_dir(prefix)]
 
-        return sorted(sync(names()))
+        return sorted(_waited_for(names()))
 
     def names(self) -> list[str]:
         """Return the names of what there is at the top, in order."""
@@ -370,6 +362,14 @@ class StoreBytes:
                 future.cancel()
 
 
+def _waited_for(request: Any) -> Any:
+    """The answer to a request of Zarr's, or its error."""
+    from zarr.core.sync import sync
+
+    with releasing_errors():
+        return sync(request)
+
+
 @cache
 def _requests() -> Any:
     return ThreadPoolExecutor(REQUESTS, thread_name_prefix="bigsmic-store")
@@ -380,10 +380,36 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
+def releasing_errors() -> Iterator[None]:
+    """Context in which errors that Zarr raises, or that others have replaced, do not refer to themselves.
+
+    The function of Zarr that waits for an answer has its error in a variable, and the error has that function in its
+    traceback: a circle, which would keep what all callers have in variables, such as the user's rows, until Python
+    looks for circles. It leaves alone what may be of use in a debugger.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _release(error)
+        raise
+
+
+def _release(error: BaseException | None) -> None:
+    from zarr.core.sync import sync
+
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_code is sync.__code__:
+                frame.clear()
+        error = error.__cause__ or error.__context__
+
+
+@contextlib.contextmanager
 def storage_errors(what: str) -> Iterator[None]:
     """Turn errors of the file system into a StorageError that names the action."""
     try:
-        yield
+        with releasing_errors():
+            yield
     except StorageError:
         raise
     except OSError as error:

@@ -10,7 +10,7 @@ import numpy as np
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
-from bigsmic.store.objects import absolute, store_of
+from bigsmic.store.objects import absolute, releasing_errors, store_of
 from bigsmic.store.redaction import shown
 from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
 from bigsmic.store.sources.base import Source
@@ -194,7 +194,8 @@ def _node(data: Any, options: Any) -> Any:
 
     location = absolute(data)
     try:
-        return _as_it_is(zarr.open(store_of(location, options, read_only=True), mode="r"))
+        with releasing_errors():
+            return _as_it_is(zarr.open(store_of(location, options, read_only=True), mode="r"))
     except Exception:
         return open_array(location, None, options, SAMPLES)  # raises the error with a remedy
 

@@ -17,7 +17,16 @@ from bigsmic.store.identity import differences
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import Lease
 from bigsmic.store.ledger import RUN_ID, seal
-from bigsmic.store.objects import StoreBytes, absolute, is_local, remedy_of, remove_tree, storage_errors, store_of
+from bigsmic.store.objects import (
+    StoreBytes,
+    absolute,
+    is_local,
+    releasing_errors,
+    remedy_of,
+    remove_tree,
+    storage_errors,
+    store_of,
+)
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder
@@ -100,8 +109,9 @@ class RunGroup(Shared):
         if self._local and (Path(self.address) / "zarr.json").is_symlink():
             raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has no links: remove it")
         try:
-            store = store_of(self.address, self._options, read_only=mode == "r")
-            return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
+            with releasing_errors():
+                store = store_of(self.address, self._options, read_only=mode == "r")
+                return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except zarr.errors.ContainsArrayError:

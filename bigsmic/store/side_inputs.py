@@ -9,6 +9,7 @@ import numpy as np
 
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store import absolute, is_local, open_array
+from bigsmic.store.objects import releasing_errors
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.zarr_arrays import insisting, is_zarr
 from bigsmic.types import StorageOptions
@@ -70,7 +71,7 @@ def _whole(name: str, array: Any) -> Any:
 
     where = shown(array.store_path)
     try:
-        with refusing_absent_chunks():
+        with releasing_errors(), refusing_absent_chunks():
             return np.asarray(insisting(array, "error")[...])
     except AbsentChunkError as error:
         key = error.args[0].removeprefix(f"{array.path}/")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zarr
 
 import bigsmic
-from bigsmic.errors import StorageError
+from bigsmic.errors import InputError, StorageError
 from bigsmic.store import Run, held
 from bigsmic.store.objects import LocalBytes
 
@@ -150,18 +151,44 @@ def test_memory_goes_with_the_result():
     assert not os.path.exists(address)
 
 
-def test_a_fit_leaves_no_cycle_of_references_to_its_rows():
+def predicted(rows, folder):
+    """Fit rows, and predict them."""
+    bigsmic.fit(rows, 3, t=(5,), widths=(1, 1.5), n_threads=1).predict(rows)
+
+
+def in_a_group(rows, folder):
+    """Fit, and predict, an array of a group, beside which names of columns are looked for."""
+    zarr.open_group(folder, mode="w").create_array("X", data=rows)
+    result = bigsmic.fit(folder, 3, component="X", t=(5,), widths=(1, 1.5), n_threads=1)
+    result.predict(folder, component="X")
+
+
+def torn(rows, folder):
+    """Fit a Zarr array of which a chunk is torn."""
+    zarr.create_array(folder, data=rows, chunks=(30, 3), overwrite=True)
+    (folder / "c" / "1" / "0").write_bytes(b"torn")
+    with pytest.raises(StorageError, match="torn"):
+        bigsmic.fit(folder, 3)
+
+
+def nowhere(rows, folder):
+    """Fit what does not exist, within a function that has rows."""
+    with pytest.raises(InputError, match="does not exist"):
+        bigsmic.fit(folder, 3)
+
+
+@pytest.mark.parametrize("call", [predicted, in_a_group, torn, nowhere])
+def test_calls_leave_no_cycle_of_references_to_rows(tmp_path, folder, call):
     """Which would keep them, and the run, until the garbage of long-lived objects is collected: perhaps never."""
-    fit()  # whatever is made once
+    call(X, tmp_path / "first")  # whatever is made once
     rows = X.copy()
     kept, _ = weakref.ref(rows), gc.collect()
     gc.disable()
     try:
-        result = bigsmic.fit(rows, 3, t=(5,), widths=(1, 1.5), n_threads=1)
-        address = result._run.address
-        result.predict(rows)
-        del result, rows
-        assert (kept() is None, address in held._runs, os.path.exists(address)) == (True, False, False)
+        call(rows, tmp_path / "second")
+        del rows
+        left = [path.name for path in folder.iterdir() if path.name.startswith("bigsmic-")]
+        assert (kept() is None, len(held._runs), left) == (True, 0, [])
     finally:
         gc.enable()
 

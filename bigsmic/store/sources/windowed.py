@@ -7,6 +7,7 @@ import numpy as np
 
 from bigsmic.errors import StorageError
 from bigsmic.store.admission import WINDOW_ROWS, WINDOWS, is_window_group
+from bigsmic.store.objects import releasing_errors
 from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting, reopened
 
 ARRAYS = (WINDOW_ROWS, "start", "time", "source", "valid")
@@ -18,11 +19,12 @@ def group_of(array: Any) -> Any:
     """The group of windows to which an array of features belongs; None for any other array."""
     import zarr
 
-    folder, _, name = array.path.rpartition("/")
+    place, (folder, _, name) = array.store_path.store, array.path.rpartition("/")
     if name != WINDOW_ROWS:
         return None
     try:
-        group = zarr.open_group(array.store_path.store, path=folder, mode="r", zarr_format=3, use_consolidated=False)
+        with releasing_errors():
+            group = zarr.open_group(place, path=folder, mode="r", zarr_format=3, use_consolidated=False)
     except (FileNotFoundError, PermissionError, KeyError, ValueError):  # not in such a group: rows like any others
         return None
     return group if is_window_group(group) else None

@@ -12,7 +12,7 @@ from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
 from bigsmic.store.destinations import canonical_location
-from bigsmic.store.objects import absolute, is_local, remedy_of, storage_errors, store_of
+from bigsmic.store.objects import absolute, is_local, releasing_errors, remedy_of, storage_errors, store_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.shards import Shards, is_sharded
@@ -96,7 +96,7 @@ class ZarrSource(Shared, BandedSource):
 
         try:
             self.refuse_unseen()
-            with refusing_absent_chunks():
+            with releasing_errors(), refusing_absent_chunks():
                 if self._shards is not None:
                     self._shards.refuse_holes(lo, hi)
                 rows = np.ascontiguousarray(self.array[lo:hi])
@@ -282,7 +282,8 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
     """Turn Zarr's errors at opening a location into an InputError with a remedy."""
     name = shown(location)
     try:
-        yield
+        with releasing_errors():
+            yield
     except StorageError as error:
         raise StorageError(f"input: {name!r} could not be opened; {error}") from None
     except InputError:
