@@ -148,6 +148,7 @@ class ThreadEngine:
         finally:
             shared.ended = True
             wait(threads)
+            shared.drop()
 
 
 class _SharedBlocks:
@@ -183,9 +184,16 @@ class _SharedBlocks:
         """Yield the number and the value of each block, in the order in which they end; raise the error of a task."""
         for _ in range(self._n_blocks):
             i, value, error = self._results.get()
-            if error is not None:
-                raise error
+            try:
+                if error is not None:
+                    raise error
+            finally:
+                del error  # which has this function in its traceback, and would refer to itself
             yield i, value
+
+    def drop(self) -> None:
+        """Drop results that nobody has taken, such as a second error, which has this object in its traceback."""
+        self._results = SimpleQueue()
 
     def _next(self) -> tuple[int, Any] | None:
         with self._lock:

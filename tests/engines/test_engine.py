@@ -1,11 +1,15 @@
 """Verbs over blocks: in order, no wider than allowed, sums along one tree, the first error ends it."""
 
+import gc
 import inspect
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -167,6 +171,32 @@ def test_the_first_error_ends_it(engine):
     assert n_started < 500
     time.sleep(0.02)
     assert len(started) == n_started
+
+
+class Rows:
+    """What tasks read."""
+
+
+def failing(rows, block):
+    time.sleep(0.001)
+    raise ValueError(block)
+
+
+def test_an_error_keeps_nothing_of_the_tasks(engine):
+    """An error that refers to itself, or a second one that nobody takes, would keep it until a collection."""
+    rows = Rows()
+    kept, _ = weakref.ref(rows), gc.collect()
+    gc.disable()
+    try:
+        with suppress(ValueError):
+            engine.map(partial(failing, rows), range(20))
+        del rows
+        deadline = time.monotonic() + 10
+        while kept() is not None and time.monotonic() < deadline:  # threads let go of their last task in a moment
+            time.sleep(0.01)
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 def blas_threads(_=None):
