@@ -1,8 +1,8 @@
 """Objects that are pickled as the call that opens them, and are opened once in each process.
 
 Tasks are pickled with their Run and Source. The pickle contains a name and the call that opens the object, never data.
-A process keeps the last few objects that it has opened, so that a task can use the connections and decoded chunks of
-the previous one.
+A process keeps the last few objects that it has opened, so that a task can use the connections of the previous one, and
+its decoded chunks, until it opens another object: no plan has the chunks of earlier archives.
 """
 
 import threading
@@ -27,6 +27,9 @@ class Shared:
         """Return (opener, arguments) that open the same in another process."""
         raise NotImplementedError
 
+    def drop_decoded(self) -> None:
+        """Drop decoded chunks, if there are any and none is being decoded."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         with _lock:
             self._name = self._name or uuid.uuid4().hex
@@ -36,6 +39,8 @@ class Shared:
 def _open(name: str, opener: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with _lock:
         if name not in _opened:
+            for earlier in _opened.values():
+                earlier.drop_decoded()
             found = opener(*arguments)
             found._name = name
             _opened[name] = found

@@ -92,6 +92,21 @@ def test_a_process_does_not_remember_runs_for_ever(tmp_path, run):
     assert pickle.loads(pickle.dumps(run)) is not first
 
 
+@pytest.mark.parametrize("rows", [None, slice(10, 90)])
+def test_a_process_has_decoded_chunks_of_the_last_archive_only(tmp_path, rows):
+    """No plan has those of earlier ones: a worker that predicts a chunk of each of many archives would keep all."""
+    X, opened = np.arange(300.0).reshape(100, 3), []
+    for i in range(3):
+        zarr.create_array(tmp_path / str(i), data=X + i, chunks=(100, 3))
+        source = store.select_rows(store.open_source(tmp_path / str(i)), rows)
+        opened.append(pickle.loads(pickle.dumps(source)))
+        opened[i].read(0, 10)
+    held = [sum(band.nbytes for band in getattr(one, "source", one)._bands.values()) for one in opened]
+    assert held == [0, 0, X.nbytes]
+    first = 0 if rows is None else 10
+    np.testing.assert_array_equal(opened[0].read(20, 30), X[first + 20 : first + 30])
+
+
 def test_a_run_that_is_made_anew_in_the_same_place_is_another_one(tmp_path):
     for n in (3, 4):
         run = store.Run(tmp_path / "run.zarr")

@@ -166,6 +166,12 @@ class BandedSource(Source):
             self._bands.move_to_end(b)
             return self._bands[b]
 
+    def drop_bands(self) -> None:
+        """Drop the kept bands, unless one of them is being decoded."""
+        if self._lock.acquire(blocking=False):
+            self._bands.clear()
+            self._lock.release()
+
     def _decode(self, lo: int, hi: int) -> Any:
         """Read rows ``lo:hi`` from where they are stored."""
         raise NotImplementedError

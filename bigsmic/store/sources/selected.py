@@ -100,6 +100,11 @@ class SelectedSource(Shared, Source):
         """Return how a task in another process selects the same rows."""
         return SelectedSource, (self.source, self.selection)
 
+    def drop_decoded(self) -> None:
+        """Drop decoded chunks of the source."""
+        if isinstance(self.source, Shared):
+            self.source.drop_decoded()
+
     @property
     def shape(self) -> Any:
         """(selected rows, d)."""

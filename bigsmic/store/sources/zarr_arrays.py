@@ -51,6 +51,10 @@ class ZarrSource(Shared, BandedSource):
         """Return how a task in another process opens the same archive, and keeps its decoded bands."""
         return reopened, (ZarrSource, self.array, self._missing)
 
+    def drop_decoded(self) -> None:
+        """Drop decoded chunks."""
+        self.drop_bands()
+
     def refuse_unseen(self) -> None:
         """Raise StorageError if a process that received the pickled source cannot see the array.
 
