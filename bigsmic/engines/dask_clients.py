@@ -40,6 +40,8 @@ def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
 def _connected(scheduler: Any) -> Client:
     address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
     remedy = "give the address that the scheduler prints, such as tcp://host:8786, or tls:// if it requires TLS"
+    if hasattr(scheduler, "submit"):
+        raise InputError(f"scheduler: got {scheduler!r}; give a client as client=")
     try:
         if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
             get_address_host_port(scheduler)  # raises at once; a client would retry until its time-out

@@ -1,8 +1,10 @@
 """BLAS, LAPACK and OpenMP on one thread, while any of the callers in this process needs it."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import threadpoolctl
 
@@ -16,20 +18,28 @@ class _OneThread:
 
     def __init__(self) -> None:
         self._lock, self._holders, self._caller = threading.Lock(), 0, threading.local()
+        self._found: Any = None
+        self._n_modules = 0
 
     def acquire(self) -> None:
         """Begin to hold; any thread may release."""
         depth = getattr(self._caller, "depth", 0)
         with self._lock:
-            if self._holders == 0 or depth == 0:
-                found = threadpoolctl.ThreadpoolController()
+            libraries = self._libraries()
             if self._holders == 0:
                 _take_control()
-                self._blas = found.select(user_api="blas").limit(limits=1)
+                self._blas = libraries.select(user_api="blas").limit(limits=1)
             self._holders += 1
         if depth == 0:
-            self._caller.openmp = found.select(user_api="openmp").limit(limits=1)
+            self._caller.openmp = libraries.select(user_api="openmp").limit(limits=1)
         self._caller.depth = depth + 1
+
+    def _libraries(self) -> Any:
+        """Libraries that have threads; found again only if modules were imported, which load them, as it takes 4 ms."""
+        n_modules = len(sys.modules)
+        if self._n_modules != n_modules:
+            self._found, self._n_modules = threadpoolctl.ThreadpoolController(), n_modules
+        return self._found
 
     def release(self) -> None:
         """End to hold."""

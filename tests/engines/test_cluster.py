@@ -201,6 +201,11 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
     assert allowed == [1], "which are not even tried"
 
 
+def test_a_client_is_no_address(client, blobs):
+    with pytest.raises(InputError, match=r"scheduler: got <Client.*give a client as client="):
+        fit(blobs[0], scheduler=client)
+
+
 def test_a_client_that_is_closed_is_refused(client, blobs):
     with Client(client.scheduler.address, set_as_default=False) as closed:
         pass
