@@ -80,7 +80,9 @@ def fit_page(result: Any, labelings: bool = False) -> Any:
     """
     evidence = _numbers_of_clusters(result) if result.settings.undecided else []
     numbers = [*tables(evidence), ""] if evidence else []
-    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
+    lines = repr(result).splitlines()
+    lines = [line if line.endswith(result.location) else folded(line) for line in lines]  # a path may have spaces
+    return [*lines, "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
 
 
 def _labelings(result: Any, shown: Any) -> Any:

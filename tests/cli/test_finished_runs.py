@@ -59,7 +59,8 @@ def test_what_a_fit_prints_is_shown_again_within_80_columns(archive, tmp_path, m
         return
     assert done.exit_code == 0, done.output
     shown = typed("show", "run.zarr")
-    assert shown.stdout == done.stdout.replace(f"{tmp_path}/", "")
+    place = f"{tmp_path}/run.zarr"
+    assert shown.stdout == done.stdout.replace(shlex.quote(place), "run.zarr").replace(place, "run.zarr")
     assert too_wide(shown.stdout) == []
     every = typed("show", "run.zarr", "--labelings").stdout
     assert too_wide(every) == []
@@ -80,6 +81,12 @@ def test_what_to_type_next_is_typed_as_it_stands(archive, tmp_path):
     next_command = shlex.split(page.stdout.splitlines()[-2])
     assert next_command[:2] == ["bigsmic", "export"]
     assert typed(*next_command[1:3], tmp_path / "labels.csv").exit_code == 0
+
+
+def test_the_path_of_a_run_is_one_line_to_be_copied(run, tmp_path):
+    place = tmp_path.joinpath(*["my runs"] * 12, "run.zarr")
+    shutil.copytree(run, place)
+    assert f"  run        {place}" in typed("show", place).stdout.splitlines()
 
 
 @pytest.mark.parametrize(("c", "given"), [(3, True), (None, False), (range(2, 6), False)])
