@@ -229,7 +229,7 @@ def test_a_found_number_is_found_again_in_the_run(uneven, found, tmp_path):
         np.testing.assert_array_equal(other.predict(X[:50]), found.predict(X[:50]))
     assert opened.cut(3).n_clusters == 3
     assert opened.valleys.sentence == found.valleys.sentence
-    with pytest.raises(RunMismatchError, match=r"or the stored values; .* bigsmic cut .*run -c 3 --out OTHER_RUN"):
+    with pytest.raises(RunMismatchError, match=r"or the stored values; .* bigsmic cut .*run'? -c 3 --out OTHER_RUN"):
         bigsmic.fit(X, 3, **options)
     with pytest.raises(RunMismatchError, match=r"seed: stored 0, asked 1\n(.*\n)*.*or the stored values$"):
         bigsmic.fit(X, 3, seed=1, **options)

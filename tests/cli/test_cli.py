@@ -2,6 +2,7 @@ import inspect
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -236,7 +237,7 @@ def test_fit_prints_the_result_and_what_to_type_next(fitted, blobs):
     _, run, result = fitted
     assert result.exit_code == 0, result.output
     assert "600 rows x 4 columns, 3 clusters" in result.stdout
-    assert result.stdout.splitlines()[-1] == f"  bigsmic export {run} labels.csv"
+    assert result.stdout.splitlines()[-1] == f"  bigsmic export {shlex.quote(str(run))} labels.csv"
     assert "lsmi" not in result.stdout
     labels = bigsmic.Result.open(run).labels
     assert adjusted_rand_index(contingency(blobs[1], labels, 3, 3)) > 0.99
@@ -316,7 +317,7 @@ def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method
     first = next(i for i, line in enumerate(lines) if line.split()[:1] == ["2"])
     assert lines[first + 1].split()[0] == "3"
     assert {"n", "clusters", *column.split()} <= set(" ".join(lines[:first]).split())
-    assert lines[-1] == f"  bigsmic cut {run} -c C --out OTHER_RUN"
+    assert lines[-1] == f"  bigsmic cut {shlex.quote(str(run))} -c C --out OTHER_RUN"
     again = bigsmic_cli("fit", archive, "--out", run, *options, "--json")
     assert [number["n_clusters"] for number in json.loads(again.stdout)["numbers"]][:2] == [2, 3]
     hint = "stability" if method == "smic" else "curve"
@@ -334,8 +335,8 @@ def test_a_fit_without_a_number_finds_it_and_says_how(fitted, tmp_path):
     found = document["valleys"]
     assert found["sentence"] in " ".join(page.stdout.split())
     assert page.stdout.splitlines()[-2:] == [
-        f"  bigsmic export {run} labels.csv",
-        f"  bigsmic cut {run} -c C --out OTHER_RUN",
+        f"  bigsmic export {shlex.quote(str(run))} labels.csv",
+        f"  bigsmic cut {shlex.quote(str(run))} -c C --out OTHER_RUN",
     ]
     assert (document["n_clusters"], found["n_clusters"], found["clear"]) == (3, 3, True)
     assert found["sentence"].startswith("The data show 3 groups")
@@ -356,7 +357,8 @@ def test_where_nothing_is_parted_the_next_command_is_said_and_works(tmp_path):
     assert found.sentence in " ".join(page.stdout.split())
     again = bigsmic_cli("fit", archive, "--out", tmp_path / "run.zarr", *FAST, "--json")
     assert json.loads(again.stdout)["n_clusters"] is None
-    program, *command = page.stdout.splitlines()[-1].replace("OTHER_RUN", str(tmp_path / "cut.zarr")).split()
+    program, *command = shlex.split(page.stdout.splitlines()[-1])
+    command[command.index("OTHER_RUN")] = str(tmp_path / "cut.zarr")
     assert program == "bigsmic"
     document = json.loads(bigsmic_cli(*command, "--json").stdout)
     assert document["n_clusters"] == found.best

@@ -1,6 +1,7 @@
 """What a night tells others: its report and the command after it, which do not hold back new rows if they fail."""
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -16,7 +17,8 @@ def test_reports_and_the_command_after(tmp_path, machine):
     script = tmp_path / "after.sh"
     script.write_text('#!/bin/sh\necho "$BIGSMIC_NIGHT $BIGSMIC_REFIT $BIGSMIC_ROWS $BIGSMIC_REPORT" >> "$0.log"\n')
     script.chmod(0o755)
-    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = "{script}"', refit="every = 2")
+    top = f'report = "reports/{{night}}.html"\nafter = "{shlex.quote(str(script))}"'
+    file = job(tmp_path, top=top, refit="every = 2")
     for _ in range(3):
         nightly(file)
         machine.night(30)
@@ -112,7 +114,7 @@ def test_without_the_extra_for_reports_nothing_is_begun(tmp_path, machine, monke
 def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, machine):
     machine.night(200)
     told = tmp_path / "told"
-    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = ["sh", "-c", "echo >> {told}"]')
+    file = job(tmp_path, top=f"""report = "reports/{{night}}.html"\nafter = ["sh", "-c", 'echo >> "$0"', "{told}"]""")
     (tmp_path / "reports").touch()
     for _ in range(2):
         with pytest.raises(RunError, match=r"this failed: .*which is not a directory"):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -303,7 +304,7 @@ def test_a_run_without_labels_says_what_to_type(tmp_path):
     assert page.errors == []
     assert "clusters" not in page.sections
     assert "There are no labels" in page.findings("warning")[0]
-    command = f"bigsmic cut {result.location} -c {result.valleys.best} --out OTHER_RUN"
+    command = f"bigsmic cut {shlex.quote(result.location)} -c {result.valleys.best} --out OTHER_RUN"
     assert command in page.text("trust")
     assert command in page.text("number")
     (curve,) = page.tables("number")
