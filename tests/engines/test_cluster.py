@@ -244,7 +244,7 @@ def test_workers_with_other_processors_are_warned_of_once(client, blobs, tmp_pat
 
 def test_a_worker_with_another_processor_that_joins_is_warned_of(monkeypatch):
     engine, here = dask_cluster.ClusterEngine(None), Processor.here()
-    other = here._replace(model="Another", numba="generic")
+    other = here._replace(model="Another", numba=f"another than {here.numba}")
     engine._warn_of_other_processors([here, here])
     with pytest.warns(BigsmicWarning, match=r"2 workers on .*; 1 worker on Another"):
         engine._warn_of_other_processors([here, here, other])
