@@ -12,7 +12,8 @@ from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
 from bigsmic.store.objects import absolute, releasing_errors, store_of
 from bigsmic.store.redaction import shown
-from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks
+from bigsmic.store.retrying import AbsentChunkError, WholeStore, refusing_absent_chunks
+from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.opening import open_source
 from bigsmic.store.sources.zarr_arrays import insisting, is_stored, is_zarr, open_array
@@ -57,6 +58,8 @@ class Times:
         """
         try:
             with refusing_absent_chunks():
+                if self._shards is not None:
+                    self._shards.refuse_holes(lo, hi)
                 found = np.asarray(self.array[lo:hi])
         except AbsentChunkError as error:
             raise StorageError(
@@ -66,6 +69,14 @@ class Times:
         if self._decoding is not None:
             return self._decoding(found)
         return found.view(np.int64) if found.dtype.kind in "mM" else found
+
+    @cached_property
+    def _shards(self) -> Shards | None:
+        """Of a sharded array of :func:`~bigsmic.store.sources.zarr_arrays.insisting`."""
+        place = getattr(self.array, "store_path", None)
+        if place is None or not isinstance(place.store, WholeStore) or not is_sharded(self.array):
+            return None
+        return Shards(self.array, shown(place), "times")
 
     @cached_property
     def _decoding(self) -> Decoding | None:

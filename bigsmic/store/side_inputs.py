@@ -11,11 +11,13 @@ from bigsmic.errors import InputError, StorageError
 from bigsmic.store import absolute, is_local, open_array
 from bigsmic.store.objects import releasing_errors
 from bigsmic.store.redaction import shown
+from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.sources.zarr_arrays import insisting, is_zarr
 from bigsmic.types import StorageOptions
 from bigsmic.validation import to_array
 
 TEXT = (".csv", ".txt")
+INSTEAD = "give an array in memory, or an .npy file"
 REMEDY = "give an .npy file, a .csv file of numbers, or a Zarr array"
 
 
@@ -70,16 +72,23 @@ def _whole(name: str, array: Any) -> Any:
     from bigsmic.store.retrying import AbsentChunkError, refusing_absent_chunks, settle
 
     where = shown(array.store_path)
+    array = insisting(array, "error")
     try:
         with releasing_errors(), refusing_absent_chunks():
-            return np.asarray(insisting(array, "error")[...])
+            if is_sharded(array) and array.ndim in (1, 2):  # others are refused by their shape
+                Shards(array, where, name, INSTEAD).refuse_holes(0, array.shape[0])
+            return np.asarray(array[...])
     except AbsentChunkError as error:
         key = error.args[0].removeprefix(f"{array.path}/")
         raise StorageError(
             f"{name}: chunk {key} of {where} is missing, and would read as fill values; restore it, or, if the writer "
-            "leaves out chunks that hold only the fill value, give an array in memory, or an .npy file"
+            f"leaves out chunks that hold only the fill value, {INSTEAD}"
         ) from None
+    except InputError:
+        raise
     except StorageError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
         raise StorageError(f"{name}: {where} could not be read; {error}") from None
     except Exception as error:
         settle()

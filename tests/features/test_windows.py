@@ -302,6 +302,20 @@ def test_absent_chunks_of_times_are_no_gaps(tmp_path, samples):
     assert made.left_out["gap"] > 0
 
 
+def test_times_that_are_absent_from_their_shard_are_no_gaps(tmp_path, samples):
+    store(tmp_path / "a" / "X", samples[:3000])
+    times = np.arange(3000) / RATE
+    stored = zarr.create_array(tmp_path / "a" / "t", shape=(3000,), chunks=(500,), shards=(1500,), dtype="f8")
+    stored[:] = times
+    named = {"times": "t", "component": "X"}
+    assert windows(tmp_path / "a", 40, **named, out=tmp_path / "w").valid[:].all()
+    stored[500:1000] = 0
+    with pytest.raises(StorageError, match=r"times: the chunk of rows 500:1000 of .* is missing from the shard c/0"):
+        windows(tmp_path / "a", 40, **named, out=tmp_path / "v")
+    made = windows(tmp_path / "a", 40, **named, out=tmp_path / "u", missing_chunks="fill")
+    assert made.left_out["gap"] > 0
+
+
 def test_sessions_of_a_group(tmp_path, samples):
     group = zarr.open_group(str(tmp_path / "a"))
     parts = {"b": samples[:1000], "a": samples[1000:1500], "c": samples[:20]}

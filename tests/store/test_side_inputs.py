@@ -90,6 +90,37 @@ def test_an_absent_chunk_is_not_read_as_fill_values(tmp_path, zarr_format):
         np.testing.assert_array_equal(read_array("labels", given), [1, 2, 1, 2, 3, 3])
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "chunks", "shards", "where"),
+    [
+        ("labels", (10,), (2,), (4,), "rows 2:4"),
+        ("must_links", (10, 2), (2, 2), (4, 2), "rows 2:4 and columns 0:2"),
+        ("cannot_links", (10, 2), (2, 1), (4, 2), "rows 2:4 and columns 0:1"),
+    ],
+)
+def test_a_chunk_that_is_absent_from_its_shard_is_not_read_as_fill_values(tmp_path, name, shape, chunks, shards, where):
+    array = zarr.create_array(tmp_path / "a.zarr", shape=shape, chunks=chunks, shards=shards, dtype="i8")
+    array[...] = 1
+    np.testing.assert_array_equal(read_array(name, array), np.ones(shape))
+    array[2:4] = 0  # which the writer leaves out of the shard
+    for given in (tmp_path / "a.zarr", array):
+        with pytest.raises(
+            StorageError, match=rf"^{name}: the chunk of {where} of .* from the shard c/0.*, give an array in memory"
+        ):
+            read_array(name, given)
+
+
+def test_labels_in_shards_that_are_encoded_once_more_are_refused(tmp_path):
+    codecs = [zarr.codecs.ShardingCodec(chunk_shape=(10,)), zarr.codecs.GzipCodec()]
+    with pytest.warns(UserWarning, match="disables partial reads"):
+        array = zarr.create(store=str(tmp_path / "a.zarr"), shape=(60,), chunks=(20,), dtype="i8", codecs=codecs)
+    with (
+        pytest.warns(UserWarning, match="disables partial reads"),
+        pytest.raises(InputError, match=r"^labels: absent chunks .* a further codec .*; give an array in memory"),
+    ):
+        read_array("labels", array)
+
+
 def test_an_array_in_a_group_names_its_absent_chunk(tmp_path):
     group = zarr.create_group(tmp_path / "group.zarr")
     links = group.create_array("links", shape=(4, 2), chunks=(2, 2), dtype="i8")
