@@ -34,12 +34,17 @@ def find(job: Job) -> None:
 
 
 def parts(run: Run) -> int:
-    """About how many parts the graph has, once they were counted; 0 if it does not fall into parts."""
+    """About how many parts the graph has, once they were counted; 0 if it does not fall into parts.
+
+    The estimated count of m parts has a standard error of some sqrt(m / 4), and may be less than that of components,
+    which are parts even after they were connected.
+    """
     if not run.done(EIGENVALUE_COUNTS, 0):
         return 0
     counts = run.read(EIGENVALUE_COUNTS, 0, "counts")
-    is_plateau = (counts[1:] > 0) & (counts[1:] <= PLATEAU * counts[:-1])
-    return round(counts[1:][is_plateau].max(initial=0.0))
+    plateau = counts[1:][(counts[1:] > 0) & (counts[1:] <= PLATEAU * counts[:-1])]
+    n_components = run.info(EIGENVALUE_COUNTS, 0).get("components", 0)  # earlier runs lack it
+    return max(round(plateau.max()), n_components) if len(plateau) else 0
 
 
 def may_have_parts(context: Context, n_parts: int) -> bool:
@@ -54,7 +59,9 @@ def _count(job: Job, block: int, eigenproblem: Eigenproblem) -> None:
     make = partial(_sign_vectors, eigenproblem=eigenproblem, plan=job.plan)
     traces = job.run_actors(EIGENVALUE_COUNTS, make, lambda group: eigenvalue_counts.traces(group, job.context.n))
     counts = eigenvalue_counts.counts(traces, ANGLES)
-    job.run.write(EIGENVALUE_COUNTS, block, {"angles": ANGLES, "counts": counts})
+    repaired = job.run.info("repair", job.context.settings.t.index(eigenproblem.t))
+    info = {"components": repaired["before"]}
+    job.run.write(EIGENVALUE_COUNTS, block, {"angles": ANGLES, "counts": counts}, info=info)
 
 
 def _sign_vectors(context: Context, shard: Shard, eigenproblem: Eigenproblem, plan: Plan) -> Any:

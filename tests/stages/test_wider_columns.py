@@ -155,6 +155,29 @@ def test_an_open_fit_begins_with_columns_enough_for_the_parts_of_its_graph(fifty
         np.testing.assert_array_equal(again.labels, result.labels)
 
 
+@pytest.mark.parametrize(
+    ("counts", "info", "parts"),
+    [
+        ([66.0, 78.0, 84.0, 85.6], {"components": 100}, 100),
+        ([66.0, 78.0, 84.0, 85.6], {"components": 3}, 86),
+        ([66.0, 78.0, 84.0, 85.6], {}, 86),  # of an earlier version
+        ([10.0, 14.0, 20.0, 28.0], {"components": 5}, 0),
+    ],
+)
+def test_the_graph_has_at_least_as_many_parts_as_components(tmp_path, counts, info, parts):
+    run = Run(tmp_path / "run")
+    assert eigenvalue_counts.parts(run) == 0
+    run.write(eigenvalue_counts.EIGENVALUE_COUNTS, 0, {"counts": np.array(counts)}, info=info)
+    assert eigenvalue_counts.parts(run) == parts
+
+
+def test_components_of_the_graph_are_counted_exactly():
+    X = make_blobs(4000, 16, centers=80, random_state=0)[0]
+    result = bigsmic.fit(X, **OPTIONS | {"shrinkage": 0})
+    assert result.n_clusters == 80
+    assert result.valleys.graph_parts >= result._run.info("repair", 0)["before"] >= 80
+
+
 def test_an_open_fit_begins_with_fewer_columns_where_memory_is_short(fifty, monkeypatch):
     monkeypatch.setattr(wider_columns, "_has_room", lambda job, n_columns: False)
     result = bigsmic.fit(fifty, **OPTIONS | {"shrinkage": 0})
