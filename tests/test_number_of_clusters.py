@@ -1003,3 +1003,21 @@ def test_a_labeling_does_not_agree_with_itself_if_the_others_have_collapsed():
         shown, counts, agreement = number_evidence._shown(trees, shared)
         assert shown == 3
         assert (counts, agreement) == (([3] * 3, 1.0) if agree else ([], 0.0))
+
+
+@pytest.mark.parametrize("n_shown", [1, 4])
+def test_where_labelings_agree_less_than_by_chance_they_are_not_cut_by_size_for_that(n_shown):
+    """Four labelings of the same four groups, each of which parts another one from the three that it joins."""
+    labels, sizes = np.repeat(np.arange(4), 100), [4] * 4
+    merges = [[(1, 2), (1, 3), (0, 1)], [(0, 2), (0, 3), (0, 1)], [(0, 1), (0, 3), (0, 2)], [(0, 1), (0, 2), (0, 3)]]
+    trees = [MergeTree(4, np.arange(4), np.array(of_one), np.ones(3)) for of_one in merges]
+    shared = number_evidence.SharedRows(
+        consensus.label_gram(np.stack([labels] * 4, axis=1), sizes), sizes, [np.eye(4)] * 4
+    )
+    numbers = np.array([2, 3])
+    by_valleys = shared.agreements(trees, numbers)
+    assert by_valleys[0] < 0
+    found = [ValleyTree(tree, n_shown, np.full(5, 5.0), tree) for tree in trees]
+    stability, by_size = number_evidence._agreements(found, shared, numbers, n_shown)
+    np.testing.assert_array_equal(stability, by_valleys)
+    assert by_size == []

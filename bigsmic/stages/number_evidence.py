@@ -239,7 +239,7 @@ def _agreements(found: ValleyTrees, shared: SharedRows, numbers: Integers, shown
     agree = stability[numbers == shown].sum() >= PLAIN
     more = [k for k in doubtful if are_some_more(k, shown) or (agree and k > shown)]
     trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
-    by_size = np.zeros(len(numbers))
+    by_size = np.full(len(numbers), -np.inf)  # elsewhere: labelings may agree less than by chance
     by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))
     return np.maximum(stability, by_size), numbers[by_size > stability].tolist()
 
