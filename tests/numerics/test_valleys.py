@@ -211,6 +211,17 @@ def test_steps_are_the_typical_distance_of_neighbouring_values(column, low, high
     assert found[1] == 1
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-4, 1e4])
+def test_columns_that_do_not_change_alone_change_by_a_step_two_at_once(unit):
+    """Such as the indicators of a category, beside integers and a flag that change alone; in any unit."""
+    draw = np.random.default_rng(0)
+    category, alone = np.eye(4)[draw.integers(4, size=1000)], [draw.integers(6, size=1000), draw.integers(2, size=1000)]
+    X = np.column_stack([category, *alone])
+    X[:, 1:5] *= unit
+    expected = np.sqrt([2, 2 * unit**2, 2 * unit**2, 2 * unit**2, unit**2, 1])
+    np.testing.assert_allclose(steps_of(X.astype(np.float32)), expected, rtol=1e-6)
+
+
 def test_halves_of_one_bell_have_no_valley():
     line = norm.ppf((np.arange(4000) + 0.5) / 4000)
     a, b = line[line < 0], line[line >= 0]
