@@ -56,6 +56,10 @@ def test_of_two_neighbors_the_closer_one_decides():
     assert owners.tolist() == [0, 1, 1]
 
 
+def test_a_stronger_tie_to_a_row_without_an_owner_keeps_none_from_the_next():
+    assert rounds(path([1.0, 2.0]), [], [0])[0].tolist() == [0, 0, 0]
+
+
 def test_rows_that_nothing_reaches_have_no_owner_and_count_for_nothing():
     owners, between = rounds(path([1.0, 0.0, 1.0]), [], [0, 1])
     assert owners.tolist() == [0, 1, -1, -1]

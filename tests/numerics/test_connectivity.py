@@ -179,6 +179,12 @@ def test_one_large_component_is_no_part_beside_small_ones(sizes):
     np.testing.assert_array_equal(parts_of(edges, sizes), np.zeros(len(sizes)))
 
 
+def test_each_of_several_large_components_is_a_part_of_its_own():
+    parts = parts_of([(1, 0, 1.0), (2, 1, 2.0), (3, 2, 3.0), (3, 0, 4.0)], [400, 300, 290, 10])
+    assert len(set(parts[:3])) == 3
+    assert parts[3] == parts[2]
+
+
 def test_a_component_with_a_twentieth_of_the_rows_is_a_part():
     left, right = parts_of([(1, 0, 1.0)], [475, 25])
     assert left != right

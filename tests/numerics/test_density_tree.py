@@ -60,6 +60,14 @@ def test_two_that_part_early_are_clusters_and_two_that_part_late_are_one():
     assert clusters(np.stack([apart, whole, whole]), np.array([0.5, 0.6, 1.0]), 10) == []
 
 
+@pytest.mark.parametrize(("last", "n_found"), [(0.21, 2), (0.3, 0)])
+def test_rows_persist_until_they_are_left_out(last, n_found):
+    """Two of 20, from a limit of 0.5 on, have 40 (1 / last - 2); the 60 of which they are a part 20 / 1 + 40 / 0.5."""
+    whole, fewer, apart = np.zeros(60, int), np.repeat([0, ABSENT], [40, 20]), np.repeat([0, 1, ABSENT], 20)
+    found = clusters(np.stack([apart, fewer, whole]), np.array([last, 0.5, 1.0]), 10)
+    assert len(found) == n_found
+
+
 def test_crumbs_are_no_clusters_and_parts_of_the_whole_graph_need_not_persist():
     crumbs = np.repeat([0, 1, 2], [20, 17, 3])
     found = clusters(np.stack([crumbs, crumbs]), np.array([0.9, 1.0]), 10)

@@ -38,6 +38,22 @@ def test_more_than_a_hundredth_of_the_rows_is_not_far_out():
     assert outliers.drawn_in(X, outliers.fence(X)) is X
 
 
+def test_a_hundredth_of_the_rows_may_be_far_out_and_one_more_where_that_is_no_whole_number():
+    X = rows_of(250)
+    X[:3] *= 1e8
+    fence = outliers.fence(X)
+    moved = outliers.drawn_in(X, fence)
+    assert fence.reach == pytest.approx(1e3 * np.linalg.norm(X[3:] - fence.middle, axis=1).max(), rel=1e-5)
+    assert (np.linalg.norm(moved - fence.middle, axis=1) < 1.001 * fence.reach).all()
+
+
+def test_outliers_are_beyond_the_fence_of_the_quartiles_of_distances_wherever_the_rows_are():
+    """Distances from the median are 0 to 100 but for four: quartiles are about 25 and 75, and the fence is at 150."""
+    line = np.concatenate([np.arange(-100.0, 101), [-155, -145, 145, 155]])
+    P = np.stack([line + 7000, np.full(len(line), -3000.0)], axis=1)
+    np.testing.assert_array_equal(outliers.without_outliers(P), P[np.abs(line) < 150])
+
+
 @pytest.mark.parametrize("m", [1, 2, 40])
 def test_equal_rows_have_no_fence(m):
     X = np.ones((m, 3), np.float32)

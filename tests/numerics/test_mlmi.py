@@ -61,6 +61,16 @@ def test_optimality_conditions_of_the_whole_problem():
     assert 0 <= found.gap <= TOLERANCE
 
 
+def test_the_gap_bounds_what_other_weights_gain():
+    rng = np.random.default_rng(0)
+    R = rng.random((200, 12)) ** 4
+    R /= R.max(axis=1, keepdims=True)
+    first, best = (mixture_weights(R, np.zeros(200), tol) for tol in (np.inf, TOLERANCE))
+    np.testing.assert_allclose(first.weights, 1 / 12)
+    assert first.gap == pytest.approx((R / R.mean(axis=1, keepdims=True)).mean(axis=0).max() - 1)
+    assert 0 < best.value - first.value <= first.gap
+
+
 def test_no_general_solver_does_better():
     X, y, design = problem(n=120, n_centers=8)
     found = score_of(X, y, design)

@@ -224,6 +224,39 @@ def test_sampled_rows_count_for_those_that_they_were_drawn_from():
     assert noise.gap(log_sigma[few], labels[few], np.bincount(labels)) == np.inf
 
 
+def spread_over(*numbers):
+    """As many values in each of four intervals, the last of which is noise."""
+    edges = [0, 1.5, 2.2, 2.9, 3.6]
+    steps = [(np.arange(n) + 0.5) / n for n in numbers]
+    return np.concatenate([lo + (hi - lo) * step for lo, hi, step in zip(edges, edges[1:], steps, strict=False)])
+
+
+@pytest.mark.parametrize("every", [1, 10])
+@pytest.mark.parametrize(
+    ("large", "small", "low", "high"),
+    [
+        ((40000, 400, 4000, 12000), (3000, 1000, 100, 3000), 1.5, 2.2),  # 1,400 rows and not 4,100
+        ((40000, 1500, 800, 12000), (5000, 100, 1500, 3000), 1.5, 2.2),  # 1,600 and not 2,300
+        ((40000, 4000, 400, 12000), (3000, 100, 1000, 3000), 2.2, 2.9),
+    ],
+)
+def test_the_gap_is_where_the_rows_of_all_clusters_are_fewest(large, small, low, high, every):
+    """However few of the large cluster were drawn."""
+    rows, others = spread_over(*large), spread_over(*small)
+    drawn = rows[every // 2 :: every]
+    labels = np.repeat([0, 1], [len(drawn), len(others)])
+    assert low < noise.gap(np.r_[drawn, others], labels, np.array([len(rows), len(others)])) < high
+
+
+def test_every_value_is_in_one_bin_and_as_many_on_either_side():
+    values = np.random.default_rng(0).choice([0.0, 0.3, 0.31, 0.7, 1.5], 100)
+    edges = np.linspace(-1, 3, 41)
+    found = noise._in_bins(values, edges)
+    assert found.sum() == pytest.approx(100)
+    np.testing.assert_allclose(noise._in_bins(-values, -edges[::-1])[::-1], found, atol=1e-9)
+    assert (found[(edges[:-1] > 0) & (edges[1:] < 1.5)] > 0).all()
+
+
 def test_distances_of_few_values_have_no_gap():
     """Rows of integers have distances of 1, the square root of 2, and so on, and nothing between."""
     distances = np.sqrt(np.random.default_rng(0).choice([1.0, 2.0, 4.0, 5.0, 9.0], 6000, p=[0.4, 0.3, 0.15, 0.1, 0.05]))
