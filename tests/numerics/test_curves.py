@@ -25,6 +25,11 @@ def test_arcs_are_pieces_of_curves(n_pieces, noise, d):
     assert are_pieces(1e-9 * X, labels)
 
 
+def test_a_straight_line_is_a_piece_of_a_curve():
+    X = np.outer(np.random.default_rng(0).random(600), [3.0, 4.0, 0.0])
+    assert are_pieces(X, np.zeros(600, int))
+
+
 def test_arcs_with_a_few_outliers_are_pieces_of_curves():
     X, labels = _arcs(4, 0.05)
     draw = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 from bigsmic.numerics import drift
 from bigsmic.numerics.drift import Batches
@@ -83,6 +84,25 @@ def test_confidence_is_compared_with_earlier_nights_where_there_are_enough():
     assert drift.confidence(before, 0.95)["p"] > 0.01
     assert drift.confidence(before, 0.8)["p"] < drift.LEVEL
     assert drift.confidence(before, 0.99)["p"] == 1
+
+
+def test_confidence_is_compared_by_the_prediction_interval_of_student():
+    """One more night is a sample of one, which has no variance of its own."""
+    before, now = 0.9 + 0.02 * np.random.default_rng(6).normal(size=9), 0.8
+    logs = np.log(1 - np.append(before, now))
+    expected = ttest_ind(logs[-1:], logs[:-1], alternative="greater")
+    assert drift.confidence(before, now)["p"] == pytest.approx(expected.pvalue, rel=1e-4)
+
+
+def test_a_cluster_that_the_stretches_hardly_have_tells_no_shift():
+    rng = np.random.default_rng(7)
+    reference, tonight = table(rng, 10, shares=(0.6, 0.4, 0)), stretch(rng, shares=(0.3, 0.3, 0.4))
+    tonight.sums[0, 2] += 1000
+    without = Batches(*(array.copy() for array in tonight))
+    without.sampled[0, 2], without.sums[0, 2] = 0, 0
+    expected = drift.shift(reference, without, SPREADS, 1.0)
+    assert drift.shift(reference, tonight, SPREADS, 1.0) == expected
+    assert expected["cluster"] < 2
 
 
 def test_clusters_without_rows_and_one_cluster():

@@ -62,6 +62,19 @@ def test_the_larger_part_of_a_merge_gives_the_number():
     assert matching.splits(table, table) == {}
 
 
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        ([[60, 40], [0, 30]], {0: [0, 1]}),
+        ([[60, 40], [0, 60]], {}),  # most of the second are rows of another
+        ([[94, 6], [0, 0]], {0: [0, 1]}),
+        ([[96, 4], [0, 0]], {}),  # hardly any
+    ],
+)
+def test_parts_consist_mostly_of_rows_of_the_cluster_and_have_a_twentieth_of_it(table, found):
+    assert matching.splits(np.array(table), np.array(table)) == found
+
+
 def test_a_new_regime_that_the_earlier_fit_takes_for_another_is_no_part_of_it():
     stayed = np.array([[100, 0, 0], [0, 100, 0]])  # no row of the earlier fit is in it
     came = np.array([[100, 0, 90], [0, 100, 0]])

@@ -8,7 +8,7 @@ from small_kernels import kernel_blocks, symmetric
 from small_links import drawn_links, written_out
 
 from bigsmic.numerics.constraints import propagation
-from bigsmic.numerics.constraints.links import violations
+from bigsmic.numerics.constraints.links import make_links, violations
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving
@@ -107,6 +107,16 @@ def test_a_row_stays_unless_another_label_draws_it_more():
     drawn = propagation.pull(block, links)
     found = propagation.propagate(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
     np.testing.assert_array_equal(found, labels)
+
+
+def test_no_row_of_a_group_is_held_by_itself():
+    links = make_links(3, 2, labels=np.array([0, 0, -1]))
+    (block,) = kernel_blocks(np.zeros((3, 3), np.float32), [])
+    labels, group = np.array([0, 1, 0], np.int32), np.array([0, 0, -1])
+    pulls, ballots = propagation.group_pull(np.array([[1.0, 1.0]]), links), np.full((3, 1), -1)
+    for movable, wanted in (([True, False, True], [1, 1, 0]), ([False, True, True], [0, 0, 0])):
+        found = propagation.propagate(propagation.pull(block, links), labels, ballots, group, pulls, np.array(movable))
+        assert found.tolist() == wanted
 
 
 def test_a_pull_without_links_is_a_share_of_the_weight():

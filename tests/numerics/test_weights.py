@@ -22,6 +22,16 @@ def test_weights_are_symmetric_finite_and_not_negative(name, bandwidth):
     np.testing.assert_array_equal(found[:3], weight(SQUARES[:3], SIGMA_I[:3], SIGMA_J[:3]))
 
 
+@pytest.mark.parametrize(("options", "bandwidth", "ratio"), [({}, 2, 4), ({"largest_ratio": np.inf}, 2, np.inf)])
+def test_local_scaling_takes_the_smaller_scale_for_a_quarter_of_the_larger_one_at_least(options, bandwidth, ratio):
+    squares, one, other = np.random.default_rng(0).uniform(0.1, 20, (3, 200))
+    smaller, larger = np.minimum(one, other), np.maximum(one, other)
+    expected = np.exp(-squares / (bandwidth * np.maximum(smaller, larger / ratio) * larger))
+    found = weights.LocalScaling(**options)(*(array.astype(np.float32) for array in (squares, one, other)))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert (larger > 8 * smaller).any()
+
+
 @pytest.mark.parametrize("name", weights.NAMED)
 def test_the_largest_bandwidth_overflows_to_weights_of_one(name):
     found = weights.NAMED[name](weights.LARGEST)(SQUARES, SIGMA_I, SIGMA_J)
