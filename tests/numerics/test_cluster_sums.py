@@ -60,6 +60,7 @@ def test_leaves_of_the_tree_are_the_clusters_also_those_without_rows(empty):
     apart = cut_tree(Z, len(empty) + 1)[:, 0]  # those without rows are merged last, one by one
     assert len(np.unique(apart[empty])) == len(empty)
     assert len(set(apart) - set(apart[empty])) == 1
+    assert (Z[:, 2] == Z[-1, 2]).sum() == max(1, len(empty))  # higher than all others
 
 
 def test_tree_of_one_cluster_has_no_merge():

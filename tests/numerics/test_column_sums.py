@@ -25,6 +25,12 @@ def test_mean_and_spread_are_those_of_the_rows():
     assert found.counts.sum() == (labels >= 0).sum()
 
 
+def test_a_cluster_of_one_row_has_its_mean_and_no_spread_and_one_of_none_has_neither():
+    found = column_sums(np.array([[3.0, -4.0]]), np.zeros(1, int), 2, np.zeros(2))
+    np.testing.assert_array_equal(found.mean, [[3, -4], [np.nan, np.nan]])
+    np.testing.assert_array_equal(found.spread, [[0, 0], [np.nan, np.nan]])
+
+
 @given(cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_blocks_add_up(cuts):
     X, labels = rows()

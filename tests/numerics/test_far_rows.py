@@ -32,6 +32,11 @@ def test_rows_that_none_are_far_out_of_are_not_even_copied():
     assert outliers.drawn_in(X, outliers.fence(X)) is X
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_fence_is_in_the_unit_of_the_rows(unit):
+    assert outliers.fence(unit * rows_of(300)).reach == pytest.approx(unit * outliers.fence(rows_of(300)).reach)
+
+
 def test_more_than_a_hundredth_of_the_rows_is_not_far_out():
     X = rows_of(300)
     X[:4] *= 1e8
