@@ -42,6 +42,17 @@ def test_constant_channels_have_no_correlation_and_no_spectrum(W):
     assert np.isfinite(np.array(list(of_spectrum.values()))).all()
 
 
+@pytest.mark.parametrize("length", [50, 1000])
+def test_channels_that_stand_at_a_number_of_decimals_are_constant(length):
+    """The mean of many equal numbers is another one in the last digits, of which all deviations would be alike."""
+    values = np.arange(-200, 200).reshape(2, 200) / 10
+    W = np.repeat(values[..., None], length, axis=2)
+    found = dict(zip(summary.names("xy"), summary.features(W).T, strict=True))
+    for name in ("x.std", "y.std", "x.crossings", "x.jerk", "x.range", "x~y.correlation"):
+        assert (found[name] == 0).all()
+    assert (spectral.features(W) == 0).all()
+
+
 def test_many_channels_are_correlated_with_the_next_ones():
     assert len(summary.names([str(i) for i in range(8)])) == 80 + 28
     assert len(summary.names([str(i) for i in range(20)])) == 200 + 19

@@ -43,14 +43,13 @@ def features(W: Floats) -> Floats:
     features : ndarray of float64, shape (b, d)
         In the order of :func:`names`.
     """
-    mean = W.mean(axis=-1)
-    D = W - mean[..., None]
+    D = deviations(W)
     std = np.sqrt((D * D).mean(axis=-1))
     step = np.diff(W, axis=-1)
     above = D > 0
     ordered = np.sort(W, axis=-1)
     found = [
-        mean,
+        W.mean(axis=-1),
         std,
         *(_quantile(ordered, q) for q in QUANTILES),
         ordered[..., -1] - ordered[..., 0],
@@ -60,6 +59,13 @@ def features(W: Floats) -> Floats:
     single = np.stack(found, axis=-1).transpose(1, 0, 2).reshape(W.shape[1], -1)
     correlations = [_correlation(D[i], D[j], std[i] * std[j]) for i, j in pairs(len(W))]
     return np.concatenate([single, np.stack(correlations, axis=1)], axis=1) if correlations else single
+
+
+def deviations(W: Floats) -> Floats:
+    """Samples minus the mean of their window: 0 in a constant channel, whose mean may be rounded; shape as given."""
+    D = W - W.mean(axis=-1, keepdims=True)
+    D[(W[..., :1] == W).all(axis=-1)] = 0.0
+    return D
 
 
 def _quantile(ordered: Floats, q: float) -> Floats:
