@@ -207,11 +207,14 @@ def test_extremes_that_are_not_drawn_do_not_tell_the_spread_either():
     np.testing.assert_allclose(m.spreads(m.moments(X), X[100:]).of_most, 1, rtol=0.05)
 
 
-def test_a_few_extremes_of_a_rare_event_do_not_tell_its_spread():
+@pytest.mark.parametrize("usual", [0.0, -300.0])
+def test_a_few_extremes_of_a_rare_event_do_not_tell_its_spread(usual):
+    """The usual value, of most rows, is what the others are apart from."""
     X = np.zeros((2000, 1))
     X[:500, 0] = 1 + np.random.default_rng(0).random(500)
     wanted = np.sqrt(np.square(X[:500]).mean())
     X[:2] = 1e8
+    X += usual
     np.testing.assert_allclose(m.spreads(m.moments(X), X).of_others, wanted, rtol=0.05)
 
 

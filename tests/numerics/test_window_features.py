@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bigsmic.numerics.selection import PAGE, Selection, spans
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.selection import PAGE, Selection, reservoir, spans
 from bigsmic.numerics.windows import spectral, summary
 from bigsmic.numerics.windows.smoothness import smoothness
 from bigsmic.numerics.windows.validity import any_in_windows, irregular, period_of
@@ -115,6 +116,12 @@ def test_recordings_are_told_from_tables():
     assert not smoothness(np.ones((4000, 3))).is_recording
 
 
+def test_a_reservoir_has_the_rows_that_are_drawn():
+    for n, count in ((1001, 90), (40, 90)):
+        selection = reservoir(n, count, 3)
+        np.testing.assert_array_equal(selection.numbers(0, len(selection)), draw_rows(n, count, 3, "reservoir"))
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.999])
 def test_the_rows_of_a_selection(share):
     n = 3 * PAGE + 17
@@ -123,7 +130,8 @@ def test_the_rows_of_a_selection(share):
     expected = 5 + np.flatnonzero(mask)
     selection = Selection(5, 5 + n, np.packbits(mask))
     assert len(selection) == len(expected)
-    for lo, hi in ((0, len(expected)), (0, 0), (1, 2), (len(expected) // 3, len(expected) // 2)):
+    some = [len(expected) * share // 6 for share in (2, 3, 5)]  # the last of another page than the first
+    for lo, hi in ((0, len(expected)), (0, 0), (1, 2), (some[0], some[1]), (some[2], len(expected) - 3)):
         np.testing.assert_array_equal(selection.numbers(lo, hi), expected[lo:hi])
     np.testing.assert_array_equal(Selection(5, 9).numbers(1, 3), [6, 7])
 
