@@ -7,6 +7,7 @@ from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.continuity import counting
+from bigsmic.numerics.selection import Selection
 
 
 def rows_of(n_columns, seed):
@@ -31,3 +32,18 @@ def test_rows_beyond_float32_are_compared_by_their_side_of_the_classifier(method
     labels = counting._predicted(fitted._context, X * 1e45)
     np.testing.assert_array_equal(labels, fitted.predict(X * 1e45))
     assert len(np.unique(labels)) > 1
+
+
+def test_rows_have_one_offset_in_selections_that_are_equal_as_far_as_both_go():
+    mask = np.random.default_rng(0).random(160) < 0.5
+    other = mask.copy()
+    other[90] ^= True
+    earlier, later, masked = (
+        Selection(8, 8 + n, np.packbits(of[:n])) for n, of in ((100, mask), (160, mask), (160, other))
+    )
+    assert counting._shift(earlier, later) == 0
+    assert counting._shift(earlier, masked) is None
+    assert counting._shift(Selection(16, 116, np.packbits(mask[:100])), later) is None
+    assert counting._shift(Selection(8, 108), later) is None
+    assert counting._shift(Selection(8, 108), Selection(8, 168, np.packbits(np.arange(160) < 100))) == 0
+    assert counting._shift(Selection(8, 108), Selection(0, 160)) == 8

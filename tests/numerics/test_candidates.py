@@ -20,11 +20,11 @@ def test_scales_are_distances_to_the_tenth():
 
 
 def test_rows_with_few_neighbours_or_none_have_scales_as_well():
-    squares = np.array([[4, 9, np.inf], [np.inf] * 3, [0, 0, 0]], np.float32)
+    squares = np.array([[4, 9, np.inf], [np.inf] * 3, [0, 0, 0], [4, np.inf, np.inf]], np.float32)
     found = candidates.local_scales(squares)
-    assert found[0] == 3
+    assert found[[0, 3]].tolist() == [3, 2]
     assert (found[1:] > 0).all()
-    assert (candidates.separations(squares, found[:, None], found[[0, 1, 1]]) >= 0).all()
+    assert (candidates.separations(squares, found[:, None], found[[0, 1, 1, 0], None]) >= 0).all()
 
 
 def test_separations_are_symmetric_and_in_units_of_the_smaller_scale():
