@@ -159,3 +159,10 @@ def test_a_reference_of_components_is_made_again(tmp_path):
     run.write(drift.REFERENCE, 7, narrow._asdict() | {"spreads": found.spreads[:, :50]})
     again = drift.reference_of(bigsmic.Result.open(tmp_path / "run")._context, 7)
     np.testing.assert_array_equal(again.spreads, found.spreads)
+
+
+def test_facts_of_a_stretch_are_those_of_its_sampled_rows_in_clusters_and_in_none():
+    X, novel = np.array([[1, 2], [10, 20], [100, 200], [3, 4]], np.float32), np.array([True, False, True, False])
+    found = drift.facts(np.array([50, 40]), X, np.array([0, 1, -1, 0]), novel)
+    for of_one, expected in zip(found, ([50, 40], [2, 1, 1], [[4, 6], [10, 20]], 2), strict=True):
+        np.testing.assert_array_equal(of_one, [expected])
