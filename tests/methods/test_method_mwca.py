@@ -102,6 +102,14 @@ def test_predictions_agree_with_the_labels(options, many_blocks):
     assert_allclose(P.sum(axis=1), 1, atol=1e-6)
 
 
+@pytest.mark.parametrize("kernel", ["dense", "graph"])
+def test_rows_that_were_left_out_are_predicted_as_well_as_others_are_fitted(kernel):
+    X, y = make_blobs(1200, 10, centers=4, cluster_std=3.0, random_state=5)
+    result = bigsmic.fit(X[::2], 4, method="mwca", kernel=kernel)
+    fitted = adjusted_rand_score(y[::2], result.labels)
+    assert adjusted_rand_score(y[1::2], result.predict(X[1::2])) > fitted - 0.1 > 0.7
+
+
 def test_far_new_rows_have_a_label(blobs):
     result = bigsmic.fit(blobs[0], 3, method="mwca")
     P = result.predict_proba(np.full((2, 3), 1e6))

@@ -326,6 +326,12 @@ def test_new_rows_where_no_kernel_reaches_have_a_flat_posterior():
     assert_array_equal(labels, [0, 1])
 
 
+def test_a_narrow_kernel_sends_new_rows_to_the_only_cluster_that_it_reaches():
+    totals = np.array([[40, 60], [2.0, 1.5]])  # the second is larger and less dense, so that a row costs it less
+    _, labels = read_association(np.array([[0.1, 0.0], [0.0, 0.1]]), totals, 100)
+    assert_array_equal(labels, [0, 1])
+
+
 def test_an_empty_cluster_takes_no_new_row():
     _, labels = read_association(np.zeros((1, 2)), np.array([[0, 10], [0.0, 2.0]]), 10)
     assert_array_equal(labels, [1])

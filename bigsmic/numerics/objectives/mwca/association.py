@@ -69,8 +69,10 @@ def direction(kind: str, Z: Floats, GZ: Floats, totals: Floats, n: int) -> Float
 def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Integers]:
     """Posteriors and labels of new rows from ``g_i(x) = sum_m z_im G(x, x_m)``.
 
-    The label is the cluster whose association the row would increase most, ``argmax_i (2 g_i - L_i) / N_i``, as for
-    fitted rows at the maximum. The posterior is that of the Parzen densities, ``g_i / sum_j g_j``.
+    The posterior is that of the Parzen densities, ``p_i = g_i / sum_j g_j``. The label is the cluster to which the
+    ascent would pull a row of these memberships, ``argmax_i (2 (g_i + p_i) - L_i) / N_i``: p is the product with the
+    row's own ``G(x, x) = 1``, which fitted rows have in g, and every cluster in ``L_i``. Without it, a narrow kernel
+    would send most new rows to the cluster of least ``L_i / N_i``, whether or not it reaches that.
 
     Parameters
     ----------
@@ -89,7 +91,7 @@ def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Intege
     posterior = np.full(GZ.shape, 1 / GZ.shape[1])
     np.divide(GZ, total, out=posterior, where=total > 0)
     mass, within = totals
-    pulls = pull(GZ, mass, within, n)
+    pulls = pull(GZ + posterior, mass, within, n)
     pulls[:, mass < LEAST_MASS * n] = -np.inf
     return posterior.astype(np.float32), pulls.argmax(axis=1).astype(np.int32)
 
