@@ -130,7 +130,8 @@ def _separation(moments: _Moments, classes: NDArray[np.generic], pair: tuple[int
     counts, means, scatters = (of_all[list(pair)] for of_all in moments)
     both = _Moments(counts[:1], means[:1], scatters[:1]) + _Moments(counts[1:], means[1:], scatters[1:])
     total = both.scatters[0] / both.counts[0]
-    varies = COLUMNS.varies(np.diag(total), means[0] - both.means[0])
+    rounding = _ROUNDING * np.square(means).max(axis=0)
+    varies = np.diag(total) > rounding  # a column may vary among other clusters only
     if not varies.any():
         one, other = classes[list(pair)].tolist()
         raise InputError(
@@ -141,7 +142,7 @@ def _separation(moments: _Moments, classes: NDArray[np.generic], pair: tuple[int
     covariances = np.array([scatter[kept] / count for scatter, count in zip(scatters, counts, strict=True)])
     two = Two(counts, means[:, varies], covariances, total[kept], varies, COLUMNS)
     first, second = two.regularised(reg)
-    return float(separate(two.difference, first, second, _ROUNDING * np.square(two.means).max(axis=0)).msp)
+    return float(separate(two.difference, first, second, rounding[varies]).msp)
 
 
 def _block_moments(

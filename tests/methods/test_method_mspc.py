@@ -1,5 +1,6 @@
 """MSPC on the pipeline: chunks, the run directory, predictions, the estimator, the score."""
 
+import itertools
 import json
 import tracemalloc
 import warnings
@@ -338,6 +339,15 @@ def test_of_many_clusters_the_pair_that_is_separated_least_counts(blobs):
     pairs = [dense_msp(X[y == a].astype(float), X[y == b].astype(float)) for a in range(4) for b in range(a)]
     assert msp_score(X, y) == pytest.approx(min(pairs), rel=1e-9)
     assert msp_score(X, np.array(list("abcd"))[y]) == msp_score(X, y)
+
+
+@pytest.mark.parametrize("reg", [0.0, 0.1])
+def test_a_column_that_varies_in_other_clusters_only_does_not_count(blobs, reg):
+    X, y = blobs
+    values = np.random.default_rng(0).integers(0, 9, (len(X), 5))
+    X = np.c_[X.astype(np.float64), np.where(y[:, None] == 0, values, 0) * 0.1]
+    among = [np.isin(y, pair) for pair in itertools.combinations(range(4), 2)]
+    assert msp_score(X, y, reg=reg) == pytest.approx(min(msp_score(X[i], y[i], reg=reg) for i in among), rel=1e-9)
 
 
 @pytest.mark.parametrize("far", [1e6, 1e8])
