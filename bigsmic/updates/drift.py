@@ -132,6 +132,21 @@ def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_
     return Batches(*(np.asarray(array, np.float64)[None] for array in arrays))
 
 
+def pooled_spreads(reference: Reference, X: Floats, labels: Integers) -> NDArray[np.float64]:
+    """Spreads within clusters of the fitted rows and the new ones together, shape (c, d).
+
+    Those of the fit alone include the rows of every stretch, but not the new ones: of a column that is constant in a
+    cluster but for a rare row, the next such row would be far outside of them.
+    """
+    found = reference.spreads.copy()
+    rows = np.maximum(reference.batches.sampled[:, : len(found)].sum(axis=0), 1)
+    for y in np.unique(labels[labels >= 0]):
+        part = X[labels == y].astype(np.float64)
+        squares = rows[y] * np.square(found[y]) + len(part) * part.var(axis=0)
+        found[y] = np.sqrt(squares / (rows[y] + len(part)))
+    return found
+
+
 def together(parts: list[Batches]) -> Batches:
     """Concatenate statistics of several stretches."""
     return Batches(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
@@ -171,7 +186,8 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     X, drawn = _drawn(context, source, entry, places, reference)
     sizes = _padded(found["sizes"], reference.batches.counts.shape[1])
     tonight = facts(sizes, X, labels[drawn], novel[drawn] > 1)
-    tests = _tests(context, entry, reference, tonight, found)
+    spreads = pooled_spreads(reference, X, labels[drawn])
+    tests = _tests(context, entry, reference._replace(spreads=spreads), tonight, found)
     names, column = source.column_names, tests["shift"]["column"]
     tests["shift"]["name"] = names[column] if names else f"column {column}"
     failed = [name for name, test in tests.items() if test["p"] < drift.LEVEL]

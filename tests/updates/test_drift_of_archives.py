@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic.cli.main import app
 from bigsmic.features import windows
+from bigsmic.numerics.drift import LEVEL
 from bigsmic.stages.update_log import entries
 from bigsmic.store import Run
 from bigsmic.updates import drift
@@ -166,3 +167,18 @@ def test_facts_of_a_stretch_are_those_of_its_sampled_rows_in_clusters_and_in_non
     found = drift.facts(np.array([50, 40]), X, np.array([0, 1, -1, 0]), novel)
     for of_one, expected in zip(found, ([50, 40], [2, 1, 1], [[4, 6], [10, 20]], 2), strict=True):
         np.testing.assert_array_equal(of_one, [expected])
+
+
+def test_a_flag_that_is_rare_in_a_cluster_has_not_moved_but_one_that_is_always_set_has(tmp_path):
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 6, 2400)
+    often = np.where(np.arange(24) // 4 == y[:, None], 0.5, 0.0005)  # of most flags no stretch of a cluster has any
+    levels = 8.0 * (np.arange(6) == y[:, None]) + rng.normal(size=(2400, 6))
+    X = np.column_stack([levels, rng.random(often.shape) < often])
+    p = {}
+    for name, is_set in (("usual", False), ("set", True)):
+        archive = zarr.create_array(str(tmp_path / name), data=X[:1200], chunks=(400, 30))
+        result = bigsmic.fit(archive, 6, method="rim", out=tmp_path / f"{name}.run")
+        archive.append(np.where(is_set & (np.arange(30) == 20), 1, X[1200:]))
+        p[name] = result.update(archive).drift["tests"]["shift"]["p"]
+    assert p["usual"] > LEVEL > p["set"]
