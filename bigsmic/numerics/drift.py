@@ -137,6 +137,10 @@ def _freeman_tukey(shares: Floats, expected: Floats) -> Floats:
 def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
     """Compare the share of novel rows, by its logarithm: tonight's above those of the batches.
 
+    Where the batches have next to no novel rows, logarithms do not vary, and one row would be drift. So the probability
+    of as many rows by chance, at a share of ``(m + 1) / (n + 2)`` for m novel ones of n, is computed as well, and the
+    larger p is taken.
+
     Returns
     -------
     found : dict
@@ -146,7 +150,8 @@ def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, fl
     n_now = tonight.sampled.sum()
     now = float(tonight.novel[0] / n_now)
     logs = np.log((reference.novel + 0.5) / (n + 1)), np.log((tonight.novel[0] + 0.5) / (n_now + 1))
-    p = _tail(*logs, length, LEAST_DEVIATION)
+    by_chance = _binomial_tail(tonight.novel[0], n_now, (reference.novel.sum() + 1) / (n.sum() + 2))
+    p = max(_tail(*logs, length, LEAST_DEVIATION), by_chance)
     return {"p": p, "before": float(reference.novel.sum() / max(n.sum(), 1)), "now": now}
 
 
@@ -220,6 +225,13 @@ def _tail(before: Floats, now: float, length: float, least: float) -> float:
     deviation = max(float(np.std(before, ddof=1)), least)
     t = (now - np.mean(before)) / (deviation * np.sqrt(1 / length + 1 / n))
     return float(stdtr(n - 1, -t))
+
+
+def _binomial_tail(count: float, n: float, share: float) -> float:
+    """Probability of at least so many of n rows, each with that share."""
+    from scipy.special import betainc
+
+    return float(betainc(count, n - count + 1, share)) if count > 0 else 1.0
 
 
 def _f_tail(value: float, first: float, second: float) -> float:

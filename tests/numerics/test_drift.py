@@ -129,3 +129,11 @@ def test_nights_together_show_what_none_of_them_does():
 def recent(reference, nights, k):
     """The test of night k, beside all before it."""
     return drift.recent_shares(reference, nights[k], np.concatenate([night.counts for night in nights[:k]]), 1.0)
+
+
+@pytest.mark.parametrize(("count", "is_drift"), [(1, False), (20, True), (200, True)])
+def test_one_novel_row_is_no_drift_where_stretches_have_none(count, is_drift):
+    rng = np.random.default_rng(0)
+    reference, tonight = (table(rng, k, novel=0.0) for k in (8, 1))
+    found = drift.novelty(reference, tonight._replace(novel=np.array([float(count)])), 1.0)
+    assert (found["p"] < drift.LEVEL) == is_drift
