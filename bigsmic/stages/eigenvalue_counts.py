@@ -59,8 +59,7 @@ def _count(job: Job, block: int, eigenproblem: Eigenproblem) -> None:
     make = partial(_sign_vectors, eigenproblem=eigenproblem, plan=job.plan)
     traces = job.run_actors(EIGENVALUE_COUNTS, make, lambda group: eigenvalue_counts.traces(group, job.context.n))
     counts = eigenvalue_counts.counts(traces, ANGLES)
-    repaired = job.run.info("repair", job.context.settings.t.index(eigenproblem.t))
-    info = {"components": repaired["before"]}
+    info = {"components": job.run.info("components", 0)["count"][str(eigenproblem.t)]}
     job.run.write(EIGENVALUE_COUNTS, block, {"angles": ANGLES, "counts": counts}, info=info)
 
 

@@ -129,7 +129,7 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)
     half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
-    shown = half and is_near(info["shown"], n_clusters, NOT_FAR) and not info["faint"]
+    shown = half and is_near(info["shown"], n_clusters, NOT_FAR) and not info.get("faint")  # earlier runs lack it
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 

@@ -107,8 +107,6 @@ class Run(BlockStore):
 
     def _array_like(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """The array of a name, if it has this shape and dtype, and chunks of whole rows; else None."""
-        if self._bytes.get(f"{name}/zarr.json") is None:
-            return None  # Zarr would raise an error that refers to itself, and so keep the caller's rows in memory
         found, _ = decoded(lambda: self._group[name])
         facts, _ = decoded(lambda: (found.shape, found.dtype, found.chunks[1:], found.shards))
         if facts != (tuple(shape), np.dtype(dtype), tuple(shape[1:]), None):

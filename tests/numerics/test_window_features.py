@@ -51,6 +51,7 @@ def test_channels_that_stand_at_a_number_of_decimals_are_constant(length):
     found = dict(zip(summary.names("xy"), summary.features(W).T, strict=True))
     for name in ("x.std", "y.std", "x.crossings", "x.jerk", "x.range", "x~y.correlation"):
         assert (found[name] == 0).all()
+    np.testing.assert_array_equal([found["x.mean"], found["y.mean"]], values)
     assert (spectral.features(W) == 0).all()
 
 

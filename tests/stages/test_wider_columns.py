@@ -171,7 +171,7 @@ def test_the_graph_has_at_least_as_many_parts_as_components(tmp_path, counts, in
     assert eigenvalue_counts.parts(run) == parts
 
 
-def test_components_of_the_graph_are_counted_exactly():
+def test_the_graph_of_a_fit_has_at_least_as_many_parts_as_components():
     X = make_blobs(4000, 16, centers=80, random_state=0)[0]
     result = bigsmic.fit(X, **OPTIONS | {"shrinkage": 0})
     assert result.n_clusters == 80

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
-from bigsmic.numerics.windows.summary import deviations
+from bigsmic.numerics.windows.summary import means
 from bigsmic.types import Floats, Integers
 
 MOST_BANDS = 8
@@ -59,7 +59,7 @@ def features(W: Floats, rate: Any = None) -> Floats:
     """
     length = W.shape[-1]
     taper, frequency, weight, first = _design(length)
-    F = fft.rfft(deviations(W) * taper, axis=-1)[..., 1:]
+    F = fft.rfft((W - means(W)) * taper, axis=-1)[..., 1:]
     P = (F.real**2 + F.imag**2) * weight
     amplitude = np.sqrt(np.stack([part.sum(axis=-1) for part in np.split(P, first, axis=-1)], axis=-1))
     total = P.sum(axis=-1)

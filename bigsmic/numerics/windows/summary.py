@@ -43,13 +43,14 @@ def features(W: Floats) -> Floats:
     features : ndarray of float64, shape (b, d)
         In the order of :func:`names`.
     """
-    D = deviations(W)
+    mean = means(W)
+    D = W - mean
     std = np.sqrt((D * D).mean(axis=-1))
     step = np.diff(W, axis=-1)
     above = D > 0
     ordered = np.sort(W, axis=-1)
     found = [
-        W.mean(axis=-1),
+        mean[..., 0],
         std,
         *(_quantile(ordered, q) for q in QUANTILES),
         ordered[..., -1] - ordered[..., 0],
@@ -61,11 +62,10 @@ def features(W: Floats) -> Floats:
     return np.concatenate([single, np.stack(correlations, axis=1)], axis=1) if correlations else single
 
 
-def deviations(W: Floats) -> Floats:
-    """Samples minus the mean of their window: 0 in a constant channel, whose mean may be rounded; shape as given."""
-    D = W - W.mean(axis=-1, keepdims=True)
-    D[(W[..., :1] == W).all(axis=-1)] = 0.0
-    return D
+def means(W: Floats) -> Floats:
+    """Mean of each window and channel, with an axis of 1 in place of the samples; that of equal ones is not rounded."""
+    first = W[..., :1]
+    return np.where((first == W).all(axis=-1, keepdims=True), first, W.mean(axis=-1, keepdims=True))
 
 
 def _quantile(ordered: Floats, q: float) -> Floats:
