@@ -15,9 +15,10 @@ from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError
 from bigsmic.methods.sections.mwca import pages, sights
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics import moments
+from bigsmic.numerics.graph.equal_rows import find_equal
 from bigsmic.numerics.objectives.mwca import parzen
 from bigsmic.numerics.objectives.mwca.ascent import COLUMNS, FACTORS, AscentSettings
-from bigsmic.numerics.objectives.mwca.association import read_association, read_vector
+from bigsmic.numerics.objectives.mwca.association import extend_vector, read_association, read_vector
 from bigsmic.numerics.objectives.mwca.parzen import Gaussian, add_gaussian_product
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
@@ -258,11 +259,11 @@ class Reading:
         self.spectral, self.n = context.settings.solver == "spectral", context.n
         self.totals = context.run.read(stages.OPTIMUM, 0, "totals")
 
-    def __call__(self, images: Floats) -> tuple[Floats, Integers]:
-        """Posteriors and labels."""
+    def __call__(self, images: Floats, own: Floats) -> tuple[Floats, Integers]:
+        """Posteriors and labels; `own` has the columns at the equal fitted row, NaN where there is none."""
         if self.spectral:
             mean, value = self.totals
-            return read_vector(images[:, 0] / value, mean)
+            return read_vector(extend_vector(images[:, 0], value, own[:, 0]), mean)
         return read_association(images, self.totals, self.n)
 
 
@@ -289,14 +290,14 @@ class DenseModel:
         """Posteriors and labels of a tile, padded so that products always have one shape, and the same last bits."""
         padded = np.zeros((PANEL, X.shape[1]), np.float32)
         padded[: len(X)] = X
-        images: np.ndarray | None = None
+        n_columns = 1 if self.reading.spectral else self.n_clusters
+        images, own = np.zeros((PANEL, n_columns)), np.full((len(X), n_columns), np.nan)
         for p in range(len(self.layout.bounds(self.context)) - 1):
-            columns = self.context.run.read(stages.MEMBERSHIPS, p, "columns")
-            if images is None:
-                images = np.zeros((PANEL, columns.shape[1]))
-            add_gaussian_product(padded, stages.read_tile(self.context, p), columns, self.layout.sigma, images)
-        assert images is not None
-        return self.reading(images[: len(X)])
+            columns, tile = self.context.run.read(stages.MEMBERSHIPS, p, "columns"), stages.read_tile(self.context, p)
+            add_gaussian_product(padded, tile, columns, self.layout.sigma, images)
+            at = find_equal(X, tile)
+            own[at >= 0] = columns[at[at >= 0]]
+        return self.reading(images[: len(X)], own)
 
 
 class SparseModel(Neighborhood):
@@ -318,7 +319,12 @@ class SparseModel(Neighborhood):
     ) -> Any:
         """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
-        return self.reading(self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64))
+        images = self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64)
+        own, is_fitted = np.full(images.shape, np.nan), (squares[:, 0] == 0) & (indices[:, 0] >= 0)
+        if is_fitted.any():
+            positions, local = np.unique(indices[is_fitted, 0], return_inverse=True)
+            own[is_fitted] = self._gather(read, positions)[local]
+        return self.reading(images, own)
 
 
 class Result(BaseResult):

@@ -110,6 +110,21 @@ def test_rows_that_were_left_out_are_predicted_as_well_as_others_are_fitted(kern
     assert adjusted_rand_score(y[1::2], result.predict(X[1::2])) > fitted - 0.1 > 0.7
 
 
+@pytest.mark.parametrize("kernel", ["dense", "graph", "local_scaling"])
+def test_the_eigenvector_is_that_of_the_fit_at_equal_rows(kernel):
+    X, _ = make_blobs(600, 10, centers=2, cluster_std=3.0, random_state=5)
+    result = bigsmic.fit(X, 2, method="mwca", solver="spectral", kernel=kernel)
+    assert_array_equal(result.predict(X), result.labels)
+    assert_allclose(result.predict_proba(X), result.posterior, atol=1e-6)
+
+
+def test_the_eigenvector_has_the_same_mean_at_new_rows():
+    X, _ = make_blobs(1200, 5, centers=2, cluster_std=3.0, random_state=6)
+    result = bigsmic.fit(X[::2], 2, method="mwca", solver="spectral", sigma=0.3)
+    odds = [P[:, 1] / P[:, 0] for P in (result.predict_proba(X[1::2]), result.posterior)]  # v in units of its mean
+    assert odds[0].mean() / odds[1].mean() > 0.9
+
+
 def test_far_new_rows_have_a_label(blobs):
     result = bigsmic.fit(blobs[0], 3, method="mwca")
     P = result.predict_proba(np.full((2, 3), 1e6))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bigsmic.numerics.graph.equal_rows import find_points, first_equal
+from bigsmic.numerics.graph.equal_rows import find_equal, find_points, first_equal
 from bigsmic.numerics.graph.neighbors import NeighborSettings, group_neighbors
 
 pytestmark = pytest.mark.unit
@@ -35,6 +35,14 @@ def test_rows_of_few_values_are_told_apart(d):
     X = np.random.default_rng(d).integers(0, 3, (30_000, d)).astype(np.float32)
     _, at, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
     np.testing.assert_array_equal(first_equal(X), at[inverse.ravel()])
+
+
+def test_the_equal_row_of_another_table_is_found():
+    others = np.array([[0, 1, 2], [0, 1, 2.5], [9, 9, 9], [-0.0, 0, 0]], np.float32)
+    known = [[np.flatnonzero((row == DISTINCT).all(axis=1))[0]] for row in others[[0, 3]]]
+    found = find_equal(others, DISTINCT)
+    np.testing.assert_array_equal(found[[0, 3]], np.ravel(known))
+    np.testing.assert_array_equal(found[[1, 2]], -1)
 
 
 def test_no_rows():

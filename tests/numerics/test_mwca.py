@@ -29,6 +29,7 @@ from bigsmic.numerics.objectives.mwca.association import (
     association,
     centred,
     direction,
+    extend_vector,
     gradient,
     pull,
     read_association,
@@ -335,6 +336,17 @@ def test_a_narrow_kernel_sends_new_rows_to_the_only_cluster_that_it_reaches():
 def test_an_empty_cluster_takes_no_new_row():
     _, labels = read_association(np.zeros((1, 2)), np.array([[0, 10], [0.0, 2.0]]), 10)
     assert_array_equal(labels, [1])
+
+
+def test_the_entry_of_a_new_row_has_its_own_share():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    G = np.exp(-cdist(X, X, "sqeuclidean"))
+    values, vectors = np.linalg.eigh(G)
+    value, v = values[-1], vectors[:, -1]
+    others = (G - np.eye(60)) @ v  # images of rows that are not compared with themselves
+    assert_allclose(extend_vector(others, value, np.full(60, np.nan)), v, rtol=1e-10, atol=1e-12)
+    assert_allclose(extend_vector(np.zeros(60), value, v), v)
+    assert np.isfinite(extend_vector(others, 1 - 1e-15, np.full(60, np.nan))).all()
 
 
 def test_the_vector_is_cut_at_its_mean():

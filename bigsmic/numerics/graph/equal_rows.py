@@ -37,6 +37,22 @@ def first_equal(X: Floats) -> NDArray[np.int64]:
     return first
 
 
+def find_equal(X: Floats, Y: Floats) -> NDArray[np.int64]:
+    """Number of the first row of Y that is equal to each row of X; -1 where there is none.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (b, d)
+    Y : ndarray of float32, shape (m, d)
+
+    Returns
+    -------
+    equal : ndarray of int64, shape (b,)
+    """
+    first = first_equal(np.concatenate([Y, X]))[len(Y) :]
+    return np.where(first < len(Y), first, -1)
+
+
 class Points(NamedTuple):
     """Rows that stand for their copies.
 

@@ -5,6 +5,7 @@ import numpy as np
 from bigsmic.types import Floats, Integers
 
 LEAST_MASS = 1e-12  # of all rows, the least divisor, for empty clusters
+_LEAST_REST = 1e-6  # of the eigenvalue beyond 1, the least divisor: rounding can leave none of it
 
 
 def memberships(logits: Floats) -> Floats:
@@ -94,6 +95,28 @@ def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Intege
     pulls = pull(GZ + posterior, mass, within, n)
     pulls[:, mass < LEAST_MASS * n] = -np.inf
     return posterior.astype(np.float32), pulls.argmax(axis=1).astype(np.int32)
+
+
+def extend_vector(images: Floats, value: float, own: Floats) -> Floats:
+    """Entries of the leading eigenvector at new rows, ``v(x) = G(x, X) v / (lambda - 1)``.
+
+    A new row has ``G(x, x) = 1`` with itself, too, so that ``lambda v(x) = G(x, X) v + v(x)``. Divided by lambda, its
+    entry would lack its own share, which a fitted row has, and fewer new rows would be above the cut at the mean.
+
+    Parameters
+    ----------
+    images : ndarray of float64, shape (b,)
+        ``G(x, X) v``.
+    value : float
+        Eigenvalue, at least 1 but for rounding.
+    own : ndarray of float, shape (b,)
+        Entry of the fitted row that the new one is equal to; NaN where there is none.
+
+    Returns
+    -------
+    v : ndarray of float64, shape (b,)
+    """
+    return np.where(np.isnan(own), images / max(value - 1, _LEAST_REST), own)
 
 
 def read_vector(v: Floats, mean: float) -> tuple[Floats, Integers]:
