@@ -158,6 +158,11 @@ def _by_row_number(later: Labelled, earlier: Labelled, offset: int) -> Integers:
 def _known(context: Context) -> tuple[NDArray[np.generic], NDArray[np.int32]]:
     """Rows that the scan has kept, as stored, and their labels."""
     rows = context.drawn_numbers()
+    if not len(rows):
+        raise InputError(
+            f"like: {context.run.location} kept none of its rows, which have {context.d:,} columns, so that clusters "
+            "cannot be compared; fit with scale='auto', which keeps some"
+        )
     rows = rows[_spread(len(rows), COMPARED_ROWS)]
     return _values(context, rows), read_array(context, "labels")[rows]
 

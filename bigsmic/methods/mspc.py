@@ -50,8 +50,9 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     n, d = size.n, size.d
     bounds = size.source_bounds
     wanted = min(n, START_ROWS)
-    if in_span(n, d):  # the start needs no sample, but a scaling that is chosen does
-        wanted = min(scan.sample_rows(n, d, n), wanted) if settings.scale in scan.CHOSEN else 0
+    if in_span(n, d):  # the start needs no sample, but a scaling that is chosen does, as do later comparisons and maps
+        is_needed = settings.scale in scan.CHOSEN or 4 * n * d <= scan.SAMPLE_BYTES
+        wanted = min(scan.sample_rows(n, d, n), wanted) if is_needed else 0
     sums = 16 * (d + 1) ** 2 * len(settings.candidates) * (1 if settings.n_clusters == 2 else 2)
     block = int(bounds[1]) * d * (size.itemsize + 12) + (16 << 20)
     depth = 2 + math.ceil(math.log2(len(bounds)))  # partial sums in the tree

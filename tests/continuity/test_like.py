@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from small_fits import BRIEF, cut_small
 
@@ -14,7 +15,7 @@ import bigsmic
 from bigsmic import Result
 from bigsmic.continuity import counting, numbers
 from bigsmic.errors import BigsmicWarning, CorruptBlockError, InputError, RunError, RunMismatchError
-from bigsmic.stages import numbering
+from bigsmic.stages import numbering, scan
 from bigsmic.store import Run
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -198,6 +199,27 @@ def test_fits_by_every_method_keep_numbers(method, options, first):
     np.testing.assert_array_equal(np.unique(after.labels), after.numbers)
     assert np.mean(after.predict(X) == after.labels) > 0.9
     assert after.posterior.shape == (600, 5)
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """Fewer rows than columns, of which no method but that for the span of the rows has matrices."""
+    X, _ = make_blobs(80, 120, centers=3, random_state=0)
+    return X
+
+
+def test_fits_in_the_span_of_few_rows_keep_numbers(wide):
+    before = bigsmic.fit(wide, 3, method="mspc", scale=None, n_threads=1)
+    after = bigsmic.fit(wide[::-1], 3, method="mspc", scale=None, like=before, n_threads=1)
+    np.testing.assert_array_equal(after.numbers, np.arange(3))
+    assert np.mean(after.labels[::-1] == before.labels) > 0.9
+
+
+def test_fits_that_kept_no_rows_are_not_compared(wide, monkeypatch):
+    monkeypatch.setattr(scan, "SAMPLE_BYTES", 0)
+    before = bigsmic.fit(wide, 3, method="mspc", scale=None, n_threads=1)
+    with pytest.raises(InputError, match="kept none of its rows, which have 120 columns"):
+        before.match(before)
 
 
 def test_the_classifier_of_rim_has_the_numbers(first):
