@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from scipy.cluster.hierarchy import is_valid_linkage
 from scipy.sparse import diags_array
+from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score, jaccard_score
 from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic.errors import AbsentResultError, InputError
+from bigsmic.views import columns
 from bigsmic.views.clusters import SAMPLE_ROWS
 
 
@@ -259,3 +261,20 @@ def test_graph_that_was_given_is_given_back(fits):
     np.testing.assert_allclose(found, W.toarray() / W.max(), rtol=1e-4, atol=1e-7)
     assert result.embedding[:3].shape[0] == 3
     assert len(result.clusters) == 4
+
+
+@pytest.mark.parametrize("scale", [None, "standard"])
+def test_of_very_many_columns_those_of_largest_variance_are_profiled(scale, monkeypatch):
+    monkeypatch.setattr(columns, "MOST_SUMS", 3 * 4)
+    X, _ = make_blobs(300, 4, centers=3, random_state=0)
+    X = np.c_[np.random.default_rng(0).normal(size=(300, 5)) / 100, X]
+    table = bigsmic.fit(X, 3, method="mspc", scale=scale, n_threads=1).profiles(X)
+    assert table.columns.tolist() == [5, 6, 7, 8]
+
+
+def test_strongest_columns_are_those_of_largest_effects_of_either_sign():
+    effects = np.array([[0.5, -3, 0, 2, -2.5, 1]])
+    table = columns.ColumnTable(np.array([0, 1, 2, 3, 6, 7]), effects, effects, effects)
+    assert table.strongest(0, 9) == [(1, -3.0), (6, -2.5), (3, 2.0), (7, 1.0), (0, 0.5)]
+    assert table.strongest(0, 2) == [(1, -3.0), (6, -2.5)]
+    assert table.strongest(0, 9, per_group=2) == [(1, -3.0), (6, -2.5), (3, 2.0)]

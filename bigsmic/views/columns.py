@@ -9,6 +9,7 @@ import numpy as np
 
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.numerics.labeling.column_sums import ColumnSums, column_sums, effects
+from bigsmic.numerics.moments import Moments
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
 from bigsmic.store import Source, open_source
@@ -139,5 +140,5 @@ def _held(context: Context, c: int) -> Integers:
     d, most = context.d, max(1, MOST_SUMS // c)
     if d <= most:
         return np.arange(d)
-    spread = np.divide(1, context.scaler.factor, out=np.zeros(d), where=context.scaler.factor != 0)
-    return np.sort(np.argsort(-spread, kind="stable")[:most])
+    squares = context.scanned(Moments).m2  # factors are all equal where columns were not divided
+    return np.sort(np.argsort(-squares, kind="stable")[:most])
