@@ -14,7 +14,7 @@ from bigsmic.engines.base import DEFAULT
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError, StorageError
 from bigsmic.features import archive as extending
-from bigsmic.features import definition, windows
+from bigsmic.features import definition, extraction, windows
 from bigsmic.numerics import hashing
 from bigsmic.numerics.windows import spectral, summary
 from bigsmic.store.sources.base import Source
@@ -274,6 +274,13 @@ def test_times_with_a_unit_and_datetimes(tmp_path, samples):
         assert made.time[1] - made.time[0] == 2000
         assert made.time.attrs["units"].startswith("milliseconds since")
         assert "ch0.to_5Hz" in made.columns
+
+
+def test_times_that_are_read_in_parts_are_those_of_all_windows(tmp_path, samples, monkeypatch):
+    monkeypatch.setattr(extraction, "CHECK_BYTES", 8 * 10 * 7)  # of seven windows
+    times = np.arange(8000) / RATE
+    found = windows(samples, 40, 10, times=times, out=tmp_path / "w")
+    np.testing.assert_array_equal(found.time[:], times[found.start[:]])
 
 
 def test_packed_times_are_decoded(tmp_path, samples):

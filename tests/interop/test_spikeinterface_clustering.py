@@ -101,6 +101,13 @@ def test_a_command_that_is_another_program_is_named(tmp_path):
         clustering._Runner(clustering._found("echo"), tmp_path, params())._run("fit", "X.npy")
 
 
+def test_a_command_has_this_environment_but_for_its_libraries(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    code = "import json, os; print(json.dumps([os.environ.get(name) for name in ('PYTHONPATH', 'OMP_NUM_THREADS')]))"
+    assert clustering._Runner([sys.executable, "-c", code], tmp_path, params())._run("fit") == [None, "3"]
+
+
 def test_paths_are_never_taken_for_options(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert clustering._Runner([], Path("-peaks"), params()).folder == tmp_path / "-peaks"
