@@ -352,6 +352,13 @@ def test_cells_of_a_table_with_truth_values_in_another_order_are_refused(cells):
         annotate(moved, result, "again")
 
 
+def test_cells_in_another_order_that_share_a_value_are_refused(cells):
+    cells.obsm["batch"] = np.c_[cells.obsm["X_pca"], np.ones(300, cells.obsm["X_pca"].dtype)]
+    result = cluster(cells, 3, use_rep="batch", **BRIEF)
+    with pytest.raises(InputError, match="cell 101 has the row of cell 100 of the fit, so the cells are in another"):
+        annotate(cells[np.r_[0:100, 101, 100, 102:300]].copy(), result, "again")
+
+
 @pytest.mark.parametrize("graph", ["distances", "connectivities"])
 def test_cells_of_a_graph_in_another_order_are_refused(cells, tmp_path, graph):
     """Also if all entries are 1, as those of these connectivities."""
