@@ -74,12 +74,24 @@ def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floa
     if hubs.are_chosen(context):
         own, reach = (_largest(context, p, name)[owners] for name in ("scale", "reach"))
         scales = context.at(f"{STAGE} scale", partial(_largest, context, name="scale"), positions)[of_entries]
-        near = candidates.separations(squares, own, scales) <= reach
+        near = np.flatnonzero(candidates.separations(squares, own, scales) <= reach)
+        near = near[_are_first(owners[near], squares[near], max(context.settings.t))]
     else:
-        near = np.sqrt(squares) <= sigma[owners]
+        near = np.flatnonzero(np.sqrt(squares) <= sigma[owners])
     owners, theirs = owners[near], theirs[near]
     sums, counts = (np.bincount(owners, weights, len(numbers))[is_drawn] for weights in (theirs, None))
     return numbers[is_drawn], sigma[is_drawn].astype(np.float64), sums / np.maximum(counts, 1)
+
+
+def _are_first(owners: Integers, squares: Floats, t: int) -> NDArray[np.bool_]:
+    """Whether each entry of some rows, whose entries are consecutive, is among the t nearest of its row.
+
+    Rows that list this one, but are no candidates of it as they are farther than these, may be separated less.
+    """
+    order = np.lexsort((squares, owners))
+    found = np.empty(len(owners), bool)
+    found[order] = np.arange(len(owners)) - np.searchsorted(owners, owners) < t
+    return found
 
 
 def _largest(context: Context, p: int, name: str = "sigma") -> Floats:

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score as ari
 import bigsmic
 from bigsmic.numerics.graph import candidates
 from bigsmic.runtime.block_sizes import BlockSizes
-from bigsmic.stages import hubs, out_of_sample
+from bigsmic.stages import hubs, novelty, out_of_sample
 
 OPTIONS = {"n_threads": 1, "scale": None, "valleys": False, "neighbors": "exact", "t": (3, 10)}
 
@@ -163,6 +163,18 @@ def test_new_rows_are_compared_as_fitted_ones_are(fitted):
     order = np.argsort(separated, axis=1, kind="stable")[:, :20]
     np.testing.assert_array_equal(rows[chosen.indices], np.take_along_axis(nearest, order, axis=1))
     np.testing.assert_allclose(chosen.separated, np.take_along_axis(separated, order, axis=1), rtol=1e-4)
+
+
+def test_usual_distances_of_fitted_rows_are_those_of_new_rows(fitted):
+    """Also of a row to which one that is no candidate of it, as it is farther than these, is separated little."""
+    X, result = fitted
+    context = result._context
+    parts = [novelty._distances(context, p, np.arange(len(X))) for p in context.blocks]
+    rows, own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    model = out_of_sample.Model(context)
+    indices, squares = (found[:, 1:] for found in model.search(context.scaler.apply(X[rows]), 41))  # without itself
+    np.testing.assert_allclose(own, np.sqrt(squares[:, 9]), rtol=1e-4)
+    np.testing.assert_allclose(of_neighbors, model.mean_sigma(indices, squares), rtol=1e-4)
 
 
 def test_wide_clusters_beside_narrow_ones_in_many_columns_are_found():
