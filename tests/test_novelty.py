@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import zarr
+from sklearn.datasets import make_blobs
 from sklearn.neighbors import kneighbors_graph
 from small_fits import BRIEF
 
@@ -12,6 +13,7 @@ import bigsmic
 from bigsmic.errors import AbsentResultError, OptionError
 from bigsmic.numerics.labeling import novelty
 from bigsmic.prediction import model_of
+from bigsmic.stages import scan
 
 METHODS = {
     "smic": BRIEF,
@@ -163,3 +165,15 @@ def test_cuts_and_single_clusters(rows):
     single = bigsmic.fit(rows[0], 1, **BRIEF)
     assert single.novelty(np.full((1, 4), 1e3, np.float32)) > 1
     assert single.predict_proba(np.full((1, 4), 1e3, np.float32)) == 1
+
+
+def test_rows_of_which_none_were_kept_are_read_again(monkeypatch, many_blocks):
+    monkeypatch.setattr(scan, "SAMPLE_BYTES", 0)
+    X, _ = make_blobs(400, 500, centers=3, random_state=0)
+    result = bigsmic.fit(X, 3, method="mspc", scale=None, n_threads=1)
+    context = result._context
+    assert len(context.source_blocks) > 1
+    assert not len(context.drawn_numbers())
+    Z = context.scaler.apply(X)
+    wanted = [Z[result.labels == y].mean(axis=0) for y in range(3)]
+    np.testing.assert_allclose(context.run.read("novelty", 0, "means"), wanted, atol=1e-3)
