@@ -136,6 +136,7 @@ def test_a_fit_begins_again_without_sparse_rows_if_it_finds_no_dense_parts(moons
     assert score(begun_again, moons[1]) > 0.95
     assert not begun_again.valleys.dense_parts
     assert 0.05 < begun_again.valleys.trimmed < 0.2
+    assert begun_again._run.info(trimming.BEGUN_AGAIN, 0)["ready"]  # so that going on deletes nothing of it
     assert "outlying" in begun_again.valleys.sentence
     assert (begun_again.predict(moons[0]) == begun_again.labels).mean() > 0.97
     moved = pickle.loads(pickle.dumps(begun_again))
