@@ -1,11 +1,13 @@
 import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import bigsmic
 from bigsmic.errors import InputError, NonFiniteError
@@ -390,3 +392,19 @@ def test_rows_whose_squares_leave_float64_are_refused(estimate, unit):
     assert wide == pytest.approx(usual, rel=1e-6)
     most = np.float32(3e38)  # whose range float32 cannot hold
     assert estimate(X.astype(np.float32) * most, X[:, 0] > 0).value == pytest.approx(usual, rel=1e-4)
+
+
+@pytest.mark.parametrize("estimate", [bigsmic.lsmi, bigsmic.mlmi])
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ("rows.zarr", r"got the path 'rows.zarr', .* zarr.open_array\(path\)"),
+        (Path("rows.zarr"), "got the path 'rows.zarr'"),
+        ([["one"], ["two"]], "X: got a list that is no array of numbers"),
+        (csr_array(np.eye(2)), "X: got a csr_array that is no array of numbers"),
+        (np.array([[1.0], [1j]]), "dtype complex128 is not real"),
+    ],
+)
+def test_what_are_no_rows_of_numbers_is_refused(estimate, X, message):
+    with pytest.raises(InputError, match=message):
+        estimate(X, [0, 1])

@@ -4,6 +4,7 @@
 and differ in the fitting criterion.
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -190,7 +191,14 @@ def check_grid(name: str, values: ArrayLike) -> np.ndarray:
 
 def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDArray[Any], NDArray[np.int32]]:
     """Return float rows, classes, and labels as numbers into them."""
+    if isinstance(X, str | os.PathLike):
+        raise InputError(
+            f"{what}: got the path {os.fspath(X)!r}, and reads no files; give an array of the rows, such as "
+            "zarr.open_array(path)[:]"
+        )
     rows, labels = np.asarray(to_array("X", X)), np.asarray(to_array("labels", labels))
+    if rows.dtype.kind not in "fiub":
+        rows = np.asarray(to_array("X", X, np.float64))  # refuses what are no numbers, and names its type
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     if rows.ndim != 2 or labels.shape != rows.shape[:1]:
