@@ -46,7 +46,8 @@ def msp_score(
     X : str, Path, zarr.Array, dask array or array_like, shape (n, d)
         Rows; read once, in blocks.
     labels : array_like, shape (n,)
-        At least two different values of any sortable type.
+        At least two different values of any sortable type. That of rows in no cluster, -1 with ``noise=True``, counts
+        as a cluster, unless these rows are left out.
     reg : float
         Multiple of the total variances, added to both covariances.
     component, storage_options

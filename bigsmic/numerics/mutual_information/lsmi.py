@@ -91,7 +91,8 @@ def lsmi(  # noqa: PLR0913 - a public function lists its settings
     X : array_like of float, shape (n, d)
         At least two rows. float32 is computed in float32 with sums in float64, all else in float64.
     labels : array_like, shape (n,)
-        Any sortable values.
+        Any sortable values. That of rows in no cluster, -1 with ``noise=True``, counts as a cluster, unless these rows
+        are left out.
     n_centers : int, optional
         Gaussians in the model; 800, or 200 with ``preset="paper"``; at most n.
     gammas, deltas : sequence of float, optional

@@ -237,7 +237,8 @@ def mlmi(  # noqa: PLR0913 - a public function lists its settings
     X : array_like of float, shape (n, d)
         At least two rows.
     labels : array_like, shape (n,)
-        Any values that sort.
+        Any values that sort. That of rows in no cluster, -1 with ``noise=True``, counts as a cluster, unless these rows
+        are left out.
     n_centers : int
         Gaussians in the model, cut to n.
     gammas : sequence of float, optional
