@@ -162,6 +162,14 @@ def test_rounded_rows_are_not_parted_from_their_copies(seed):
     assert equal_rows_share_labels(X, result.labels)
 
 
+@pytest.mark.parametrize("n_copies", [2, 4])
+def test_bent_clusters_are_found_where_each_row_has_a_few_copies(n_copies):
+    X, y = make_moons(1000, noise=0.05, random_state=5)
+    result = bigsmic.fit(np.tile(X, (n_copies, 1)), scale=None, n_threads=1)
+    assert result.n_clusters == 2
+    assert adjusted_rand_score(np.tile(y, n_copies), result.labels) > 0.9
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_valleys_between_integers_are_no_evidence(seed):
     rng, y = np.random.default_rng(0), np.arange(2000) % 2

@@ -27,7 +27,7 @@ from bigsmic.stages.shown_number import (
     is_shown,
 )
 from bigsmic.stages.valley_trees import VALLEYS, valley_tree_of
-from bigsmic.stages.wider_columns import have_copies
+from bigsmic.stages.wider_columns import have_many_copies
 from bigsmic.types import Integers
 
 NEARLY_AGREED = 0.05
@@ -115,11 +115,11 @@ def _pieces(job: Job, evidence: Evidence) -> tuple[bool, dense_parts.DenseParts 
     """Whether the clusters shown are pieces of curves, and dense parts, if those that are no dense part are pieces.
 
     Clusters that all labelings part by deep valleys are not pieces of one that is bent. Nor are dense parts looked for
-    with links, which they do not know, or if most rows have copies, which may be parts of their own.
+    with links, which they do not know, or if rows have many copies, which may be parts of their own.
     """
     found = evidence.drawn(evidence.trees, evidence.shown)
     are_sure = not evidence.disagree and evidence.at("weakest", evidence.shown, 0.0) >= DEEP
-    may_bend = not (are_sure or job.context.settings.propagates or have_copies(job.context))
+    may_bend = not (are_sure or job.context.settings.propagates or have_many_copies(job.context))
     disputed = evidence.agreement < consensus.AGREED and not job.context.settings.number_given
     bent = dense_parts.of_pieces(job, found, disputed) if may_bend else None
     if bent and any(len(np.unique(of)) < len(bent.roots) for of in _part_of_groups(evidence, bent)):

@@ -19,7 +19,7 @@ from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import Merging, Reader
 from bigsmic.stages.shown_number import NUMBER, PLAIN, are_some_more
 from bigsmic.stages.valley_trees import valley_tree_of, weights_between
-from bigsmic.stages.wider_columns import have_copies
+from bigsmic.stages.wider_columns import have_many_copies
 from bigsmic.types import Floats, Integers
 
 COLLAPSED = 0.1
@@ -193,7 +193,7 @@ def compare(job: Job, drawn_rows: DrawnRows, reach: float = np.inf) -> tuple[Evi
     stability, by_size = _agreements(found, shared, numbers, shown)
     left_open = not context.settings.number_given
     along_curves = left_open and graph_parts.lie_along_curves(context)
-    doubtful = along_curves or (left_open and have_copies(context))
+    doubtful = along_curves or (left_open and have_many_copies(context))
     at_shown = numbers == shown
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)

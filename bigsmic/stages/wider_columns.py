@@ -48,6 +48,8 @@ MOST_FOR_PARTS = 300
 square, and of many more parts, with few rows each, valleys do not tell which belong together."""
 COUNTED_ROWS = 5000
 """Rows of the sample, about as many, in which copies are counted."""
+COPIES = 6
+"""Rows for each one that differs, from which on they have many copies. With fewer, valleys are those of other rows."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "ahead.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, DENSE_PARTS, *OF_GROUPS)
 
@@ -104,10 +106,11 @@ def for_parts(job: Job, found: Job) -> Job | None:
 
     Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
     other labelings have hardly more columns, and do not count. If the parts need more columns than are allowed, the job
-    goes on with those that it has, and warns. Parts among rows that mostly have copies are copies.
+    goes on with those that it has, and warns. Parts among rows with many copies are copies.
     """
-    m = valley_columns(found.context.settings, found.context.n)
-    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_have_parts(found.context, m) or have_copies(found.context):
+    context = found.context
+    m = valley_columns(context.settings, context.n)
+    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_have_parts(context, m) or have_many_copies(context):
         return None
     with job.timed("eigen"):
         eigenvalue_counts.find(found)
@@ -137,15 +140,15 @@ def _most_columns(context: Context, rows_per_column: int) -> int:
 
     Equal rows are one point of the graph: further eigenvectors would tell copies apart.
     """
-    if not have_copies(context):
+    if not have_many_copies(context):
         return most_valley_columns(context.n, rows_per_column)
     return max(FEWEST_COLUMNS, most_valley_columns(_counted(context)[1], ROWS_PER_COLUMN))
 
 
-def have_copies(context: Context) -> bool:
-    """Whether most rows have copies. Any two points then have a valley between them, which is no evidence alone."""
+def have_many_copies(context: Context) -> bool:
+    """Whether rows have many copies. Any two points then have a valley between them, which is no evidence alone."""
     n_counted, n_distinct = _counted(context)
-    return 2 * n_distinct <= n_counted
+    return COPIES * n_distinct <= n_counted
 
 
 def _counted(context: Context) -> tuple[int, int]:
