@@ -42,7 +42,7 @@ def drawn(kind, variant, seed):
 
 
 def _rounded(X, share):
-    """Rows as multiples of a step, by bisection the largest of which that share of them differ."""
+    """Rows as multiples of a step, which bisection finds, of which this share differ."""
     low, high = 0.0, float(np.ptp(X))
     for _ in range(40):
         step = (low + high) / 2

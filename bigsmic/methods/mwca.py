@@ -260,10 +260,10 @@ class Reading:
         self.totals = context.run.read(stages.OPTIMUM, 0, "totals")
 
     def __call__(self, images: Floats, own: Floats) -> tuple[Floats, Integers]:
-        """Posteriors and labels; `own` has the columns at the equal fitted row, NaN where there is none."""
+        """Posteriors and labels; `own` has the eigenvector at the equal fitted row, NaN where there is none: (b,)."""
         if self.spectral:
             mean, value = self.totals
-            return read_vector(extend_vector(images[:, 0], value, own[:, 0]), mean)
+            return read_vector(extend_vector(images[:, 0], value, own), mean)
         return read_association(images, self.totals, self.n)
 
 
@@ -291,12 +291,13 @@ class DenseModel:
         padded = np.zeros((PANEL, X.shape[1]), np.float32)
         padded[: len(X)] = X
         n_columns = 1 if self.reading.spectral else self.n_clusters
-        images, own = np.zeros((PANEL, n_columns)), np.full((len(X), n_columns), np.nan)
+        images, own = np.zeros((PANEL, n_columns)), np.full(len(X), np.nan)
         for p in range(len(self.layout.bounds(self.context)) - 1):
             columns, tile = self.context.run.read(stages.MEMBERSHIPS, p, "columns"), stages.read_tile(self.context, p)
             add_gaussian_product(padded, tile, columns, self.layout.sigma, images)
-            at = find_equal(X, tile)
-            own[at >= 0] = columns[at[at >= 0]]
+            if self.reading.spectral:
+                at = find_equal(X, tile)
+                own[at >= 0] = columns[at[at >= 0], 0]
         return self.reading(images[: len(X)], own)
 
 
@@ -320,10 +321,10 @@ class SparseModel(Neighborhood):
         """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         images = self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64)
-        own, is_fitted = np.full(images.shape, np.nan), (squares[:, 0] == 0) & (indices[:, 0] >= 0)
-        if is_fitted.any():
-            positions, local = np.unique(indices[is_fitted, 0], return_inverse=True)
-            own[is_fitted] = self._gather(read, positions)[local]
+        own, is_fitted = np.full(len(images), np.nan), (squares[:, 0] == 0) & (indices[:, 0] >= 0)
+        if self.reading.spectral and is_fitted.any():
+            positions, local = self._touched(indices[is_fitted, 0])
+            own[is_fitted] = self._gather(read, positions)[local, 0]
         return self.reading(images, own)
 
 
