@@ -341,7 +341,8 @@ class _Request:
     def identity(self) -> dict[str, Any]:
         """Identity of the run: everything that can change a label."""
         like = {} if self.like is None else {numbering.LIKE: self.like._run.id}
-        return {"input": self.describe(), "settings": self.settings.identity()} | self.block_sizes.identity() | like
+        sizes = self.block_sizes.identity(*self.source.shape)
+        return {"input": self.describe(), "settings": self.settings.identity()} | sizes | like
 
     def describe(self) -> dict[str, Any]:
         """Facts about the rows and the side inputs."""

@@ -1,7 +1,7 @@
 """Sizes of the blocks into which a fit cuts its rows."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ MAX_BLOCKS = 1024  # of input rows, to bound the number of arrays that routing w
 NAME = "block_sizes"  # of the entry in identities
 LEAST_ROWS = 256  # of a block of input, and of a tile
 TILE_ROWS = 4096  # of a tile at most
+UNNAMED: dict[str, Any] = {"source_rows": None}  # sizes of runs that do not name them, where these are not the defaults
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class BlockSizes:
     ----------
     source_bytes : int
         float32 bytes of one block of input rows, which has at least 256 rows.
+    source_rows : int, optional
+        Largest number of rows of such a block, unless there would be more than 1,024 blocks: what routing needs for a
+        row of few columns is many times the row. By default 65,536. None means no limit, as earlier runs had.
     graph_rows : int
         Rows of one block of a precomputed graph.
     cell_rows : int
@@ -48,6 +52,7 @@ class BlockSizes:
     """
 
     source_bytes: int = 8 << 20
+    source_rows: int | None = 65_536
     graph_rows: int = 32_768
     cell_rows: int = 320
     group_rows: int | None = None
@@ -56,7 +61,7 @@ class BlockSizes:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if value is not None or name != "group_rows":
+            if value is not None or name not in ("source_rows", "group_rows"):
                 check_integer(f"block_sizes: {name}", value, 1)
 
     @classmethod
@@ -68,17 +73,23 @@ class BlockSizes:
         InputError, TypeError
             The identity has no sizes of this version.
         """
-        return cls(**identity.get(NAME, {}))
+        return cls(**UNNAMED | identity.get(NAME, {}))
 
-    def identity(self) -> dict[str, Any]:
-        """Entries of a run's identity, without sizes that are the defaults."""
-        usual = asdict(type(self)())
+    def identity(self, n: int, d: int) -> dict[str, Any]:
+        """Entries of a run's identity, without sizes that are the defaults, and the limit of rows only where it counts.
+
+        Runs that were made before there was this limit lack it, too.
+        """
+        usual = asdict(type(self)()) | UNNAMED
+        if np.array_equal(self.source_bounds(n, d), replace(self, **UNNAMED).source_bounds(n, d)):
+            usual["source_rows"] = self.source_rows
         changed = {name: int(size) for name, size in asdict(self).items() if size != usual[name]}
         return {NAME: changed} if changed else {}
 
     def source_bounds(self, n: int, d: int) -> Integers:
         """Bounds of the blocks of input rows; they depend on the shape, not on the chunks of the archive."""
-        return _bounds(n, max(self.source_bytes // (4 * d), LEAST_ROWS, -(-n // MAX_BLOCKS)))
+        rows = self.source_bytes // (4 * d)
+        return _bounds(n, max(min(rows, self.source_rows or rows), LEAST_ROWS, -(-n // MAX_BLOCKS)))
 
     def graph_bounds(self, n: int) -> Integers:
         """Bounds of the blocks of rows of a precomputed graph."""
@@ -100,7 +111,7 @@ DEFAULT = BlockSizes()
 
 def with_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
     """An identity with the sizes that it does not name."""
-    return {**identity, NAME: asdict(BlockSizes()) | identity.get(NAME, {})}
+    return {**identity, NAME: asdict(BlockSizes()) | UNNAMED | identity.get(NAME, {})}
 
 
 def or_default(given: BlockSizes | None) -> BlockSizes:

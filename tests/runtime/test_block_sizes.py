@@ -100,7 +100,35 @@ def test_what_are_no_sizes_are_refused(blobs):
 
 
 def test_sizes_may_be_integers_of_numpy():
-    assert json.dumps(BlockSizes(group_rows=np.int64(300)).identity()) == '{"block_sizes": {"group_rows": 300}}'
+    assert json.dumps(BlockSizes(group_rows=np.int64(300)).identity(1000, 2)) == '{"block_sizes": {"group_rows": 300}}'
+
+
+def test_blocks_of_rows_of_few_columns_have_few_rows():
+    """Routing needs some 2 kB for a row of two columns, so that a million of them in one block would need 1.8 GiB."""
+    assert np.diff(block_sizes.DEFAULT.source_bounds(10**6, 2)).max() == 65_536
+    plan = bigsmic.plan(np.zeros((300, 2), np.float32), n_rows=10**6, memory_limit="512MiB")
+    assert max(stage.peak_bytes for stage in plan.stages.values()) <= 512 << 20
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "is_named"), [(10**6, 2, True), (65_537, 31, True), (65_536, 2, False), (10**6, 32, False)]
+)
+def test_the_limit_of_rows_is_named_where_it_counts(n, d, is_named):
+    """So that runs made before there was one are cut as they were, and those that it leaves alone are resumed."""
+    sizes = BlockSizes()
+    identity = sizes.identity(n, d)
+    assert identity == ({"block_sizes": {"source_rows": 65_536}} if is_named else {})
+    found, earlier = BlockSizes.of_run(identity), BlockSizes.of_run({})
+    np.testing.assert_array_equal(found.source_bounds(n, d), sizes.source_bounds(n, d))
+    assert (len(earlier.source_bounds(n, d)) < len(sizes.source_bounds(n, d))) == is_named
+
+
+def test_a_run_without_the_limit_is_not_resumed_with_it(tmp_path):
+    X = np.random.default_rng(0).normal(size=(70_000, 2)).astype(np.float32)
+    options = {"method": "rim", "n_epochs": 1, "out": tmp_path / "run"}
+    bigsmic.fit(X, 2, block_sizes=BlockSizes(source_rows=None), **options)
+    with pytest.raises(RunMismatchError, match=r"block_sizes\.source_rows: stored None, asked 65536"):
+        bigsmic.fit(X, 2, **options)
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (255, 3), (70_000, 10), (10**6, 10**4)])
