@@ -117,6 +117,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int, then: in
         "n_known": start.n_exact,
         "n_parts": int(result.n_parts),
         "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
+        "shrinkage": kernel_matrix.shrinkage(job.context, eigenproblem),
         "filter": plain(asdict(result.filter)),
     }
     if start.n_solved:

@@ -14,7 +14,7 @@ from bigsmic.numerics.graph.weights import DEFAULT, NAMED, LocalScaling
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, links, trimming
+from bigsmic.stages import connectivity, crowding, links, trimming
 from bigsmic.stages.density import sigma_at
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
@@ -38,7 +38,8 @@ def prepare(job: Job, eigenproblem: Eigenproblem) -> None:
 def normalise(job: Job, eigenproblem: Eigenproblem) -> None:
     """Write the matrix of a normalised eigenproblem, unless it exists."""
     if eigenproblem.kernel == "normalized":
-        task = partial(_write_normalised, eigenproblem=eigenproblem, mean=mean_degree(job, eigenproblem))
+        mean, s = mean_degree(job, eigenproblem), shrinkage(job.context, eigenproblem)
+        task = partial(_write_normalised, eigenproblem=eigenproblem, mean=mean, shrinkage=s)
         job.fill(matrix_name(eigenproblem), job.context.blocks, task)
 
 
@@ -50,6 +51,22 @@ def mean_degree(job: Job, eigenproblem: Eigenproblem) -> float:
         float(job.sum_blocks("mean degree", job.context.blocks, partial(_degree_sum, eigenproblem=eigenproblem)))
         / job.context.n
     )
+
+
+def shrinkage(context: Context, eigenproblem: Eigenproblem) -> float:
+    """Shrinkage of the degrees: that of the eigenproblem, or less where the eigenvalues of its graph crowd below 1.
+
+    Degrees vary at random, too. If these variations outweigh the distances of eigenvalues from 1, the eigenvectors are
+    those of the places where degrees happen to be largest, and none tells clusters apart. Shrinkage falls with these
+    distances, the square of the factor: with the factor alone, solves along curves do not converge.
+    """
+    if not eigenproblem.shrinkage:
+        return 0.0
+    q = eigenproblems(context.settings).index(eigenproblem)
+    if not context.run.done("spectrum", q):
+        return eigenproblem.shrinkage * crowding.factor(context, eigenproblem) ** 2
+    used: float = context.run.info("spectrum", q).get("shrinkage", eigenproblem.shrinkage)  # earlier runs lack it
+    return used
 
 
 def _degree_sum(context: Context, p: int, eigenproblem: Eigenproblem) -> Any:
@@ -101,13 +118,13 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
     return affinity.scaled(block, own, outside)
 
 
-def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float) -> None:
+def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float, shrinkage: float) -> None:
     block = read_block(context, weights_name(eigenproblem), p)
     if eigenproblem.shrinkage:
         between = connectivity.bridges_between_parts(context, eigenproblem.t, p)
         block = added_edges.with_least(block, *between, connectivity.LEAST_WEIGHT)
     degrees = read_degree(context, eigenproblem, p), degree_at(context, eigenproblem, block.halo)
-    own, outside = (affinity.shrunk(degree, mean, eigenproblem.shrinkage) for degree in degrees)
+    own, outside = (affinity.shrunk(degree, mean, shrinkage) for degree in degrees)
     _write_block(context, matrix_name(eigenproblem), p, affinity.normalise(block, own, outside))
 
 

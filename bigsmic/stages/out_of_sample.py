@@ -320,7 +320,8 @@ class Model(Neighborhood):
     def _degrees(self, eigenproblem: Eigenproblem, weights: NDArray[Any], known: Integers) -> tuple[Floats, Floats]:
         """Degrees for normalisation, of some training rows and of the new ones."""
         fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, eigenproblem, p), known)
-        mean, s = self._solved(eigenproblem, self.context.run.info)["mean_degree"], eigenproblem.shrinkage
+        mean = self._solved(eigenproblem, self.context.run.info)["mean_degree"]
+        s = kernel_matrix.shrinkage(self.context, eigenproblem)
         own = weights.sum(axis=1, dtype=np.float64)
         return affinity.shrunk(fitted, mean, s), affinity.shrunk(own, mean, s)
 

@@ -23,7 +23,7 @@ from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import density, kernel_matrix, linked_groups
+from bigsmic.stages import crowding, density, kernel_matrix, linked_groups
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
     Merging,
@@ -286,7 +286,8 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[Groups]:
         samples[i] = ()  # freed before the next one, as together they are large
         own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
         own_weights = weights[i][: source.n_groups, : source.n_groups]
-        groups.append(Groups(own, own_weights, of_source, resolution))
+        crowded = crowding.factor(job.context, source.graph)
+        groups.append(Groups(own, own_weights, of_source, resolution, crowded))
     return groups
 
 
