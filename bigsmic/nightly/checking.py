@@ -11,7 +11,7 @@ from bigsmic.errors import InputError
 from bigsmic.features import foresee
 from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import FILE, Ended, Journal
+from bigsmic.nightly.journal import FILE, Journal
 from bigsmic.nightly.steps import LATEST, RUNS, refuse_disturbed, refuse_shrunk, run_name, windows_name
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
@@ -52,13 +52,13 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
     with told_by_keys():
         WorkFolder.foresee(job.folder)
         folder = WorkFolder(job.folder) if os.path.isdir(job.folder) else None
-        ended = None if folder is None else Journal(folder).ended
-        if folder is not None and ended is not None:
-            refuse_disturbed(folder, ended)
+        journal = None if folder is None else Journal(folder)
+        if folder is not None and journal is not None:
+            refuse_disturbed(folder, journal)
         rows = _check_rows(job, storage_options)
-        if folder is not None and ended is not None:
-            refuse_shrunk(job, ended, rows)
-            _check_columns(job, folder, ended, storage_options)
+        if folder is not None and journal is not None:
+            refuse_shrunk(job, journal.ended, rows)
+            _check_columns(job, folder, journal, storage_options)
     if job.report is not None:
         _check_report(job.report, job.folder, storage_options)
     if job.after and shutil.which(job.after[0]) is None:
@@ -88,10 +88,11 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
     return rows
 
 
-def _check_columns(job: Job, folder: WorkFolder, ended: Ended, storage_options: StorageOptions) -> None:
+def _check_columns(job: Job, folder: WorkFolder, journal: Journal, storage_options: StorageOptions) -> None:
     """Check that new rows can be labelled by the run at `latest`; archives of windows are checked by themselves."""
-    if ended.run and ended.run_rows_of == job.rows_of and job.windows is None:
-        context = Result.open(folder.at(run_name(ended.run)))._context
+    run, rows_of = journal.latest
+    if run and rows_of == job.rows_of and job.windows is None:
+        context = Result.open(folder.at(run_name(run)))._context
         source = open_source(job.archive, **job.reading, storage_options=storage_options)
         Archive(context, source, update_log.entries_within(context.run, source.shape[0])).refuse_other()
 

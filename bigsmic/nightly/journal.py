@@ -137,6 +137,18 @@ class Journal:
         """Whether a night has begun and not ended."""
         return self.begun is not None and self.begun.number > self.ended.nights
 
+    @property
+    def latest(self) -> tuple[int, str]:
+        """Night whose run `latest` names, 0 for none, and the identity of its rows.
+
+        An unfinished night may have pointed `latest` at a run of its own, and deleted the one before.
+        """
+        begun, ended = self.begun, self.ended
+        if begun is None:
+            return ended.run, ended.run_rows_of
+        run = begun.steps.get("point", {}).get("run", ended.run)
+        return run, begun.rows_of if run == begun.number else ended.run_rows_of
+
     def _write(self) -> None:
         begun = None if self.begun is None else asdict(self.begun)
         self.folder.write_json(FILE, {"format": FORMAT, "ended": asdict(self.ended), "begun": begun})

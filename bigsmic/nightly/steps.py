@@ -21,7 +21,7 @@ from bigsmic.errors import BigsmicError, RunError, RunMismatchError
 from bigsmic.features import windows
 from bigsmic.nightly import records
 from bigsmic.nightly.job import NIGHT, Job
-from bigsmic.nightly.journal import FILE, Begun, Ended
+from bigsmic.nightly.journal import FILE, Begun, Ended, Journal
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.numerics.selection import Selection, reservoir
 from bigsmic.report.rendering import first_line
@@ -366,7 +366,7 @@ def ended_after(night: Night) -> Ended:
     )
 
 
-def refuse_disturbed(folder: WorkFolder, ended: Ended) -> None:
+def refuse_disturbed(folder: WorkFolder, journal: Journal) -> None:
     """Refuse a folder in which others have put something where a night writes, or from which they took a run.
 
     Raises
@@ -375,9 +375,10 @@ def refuse_disturbed(folder: WorkFolder, ended: Ended) -> None:
     """
     folder.admit_link(LATEST)
     records.table(folder.path).admit()
-    if ended.run and not os.path.isdir(folder.at(run_name(ended.run))):
+    run, _ = journal.latest
+    if run and not os.path.isdir(folder.at(run_name(run))):
         raise RunError(
-            f"folder: {folder.at(run_name(ended.run))}, the run at which {LATEST} points, is not there; bring it back, "
+            f"folder: {folder.at(run_name(run))}, the run at which {LATEST} points, is not there; bring it back, "
             f"or move {folder.at(FILE)} away, and the next call begins with a fit"
         )
 

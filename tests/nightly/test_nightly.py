@@ -404,6 +404,25 @@ def test_a_job_that_was_changed_after_latest_was_pointed_keeps_that_night(tmp_pa
     assert history(tmp_path / "nights").run.tolist() == [1, 2]
 
 
+def test_a_night_that_was_cut_short_after_it_had_deleted_the_run_before_is_finished(tmp_path, machine, monkeypatch):
+    machine.night(240)
+    file = job(tmp_path, top="keep = 1", refit="every = 1")
+    nightly(file)
+    machine.night(40)
+    with monkeypatch.context() as patch:
+        patch.setitem(steps.STEPS, "report", _kill)
+        with pytest.raises(Killed):
+            nightly(file)
+    assert folder_of(tmp_path).names("runs") == ["000002.zarr"]
+    assert check(file) == 280
+    outcome = nightly(file)
+    assert (outcome.night, outcome.resumed) == (2, True)
+    assert history(tmp_path / "nights").run.tolist() == [1, 2]
+    shutil.rmtree(tmp_path / "nights" / "runs" / "000002.zarr")
+    with pytest.raises(RunError, match=r"000002\.zarr, the run at which latest points, is not there"):
+        nightly(file)
+
+
 def _kill(night):
     raise Killed
 
