@@ -151,8 +151,9 @@ class WindowGroup:
             found = self.admit()  # another process may have been quicker
             if found is None:
                 found = {"format": FORMAT, "definition": self._definition} | state
+                self.write_state(found)  # first, as arrays alone would be refused as something else
+            if not found["rows"]:  # a call that was cut short may have made some of the arrays
                 self._make(arrays, chunk_rows)
-                self.write_state(found)
             yield found
         finally:
             self._lease.release()

@@ -1,6 +1,8 @@
 """Archives of windows: equal to a direct formula, extended by what is new, and by that alone."""
 
+import errno
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -389,6 +391,25 @@ def test_every_segment_is_checked_where_that_is_asked_for(tmp_path, samples):
     assert windows(tmp_path / "a", 8, 4, out=tmp_path / "w").n_new == 0
     with pytest.raises(RunMismatchError, match="are not those that"):
         windows(tmp_path / "a", 8, 4, out=tmp_path / "w", verify="all")
+
+
+@pytest.mark.parametrize("made", range(5))
+def test_a_first_call_that_was_cut_short_while_it_made_its_arrays_is_begun_again(tmp_path, samples, made, monkeypatch):
+    create, left = zarr.Group.create_array, iter(range(made))
+
+    def full(*arguments, **options):
+        if next(left, None) is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return create(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(zarr.Group, "create_array", full)
+        with pytest.raises(StorageError, match="making its arrays: no space left"):
+            windows(samples[:400], 40, 20, rate=10, out=tmp_path / "w")
+    again, calm = (windows(samples[:400], 40, 20, rate=10, out=tmp_path / name) for name in ("w", "calm"))
+    assert len(again) == again.n_new == 19
+    np.testing.assert_array_equal(again.X[:], calm.X[:])
+    np.testing.assert_array_equal(again.start[:], calm.start[:])
 
 
 def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
