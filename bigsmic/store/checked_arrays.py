@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import StorageError
-from bigsmic.store.objects import checksum, releasing_errors
+from bigsmic.store.objects import checksum, releasing_errors, storage_errors
 from bigsmic.types import Floats, Integers
 
 SPAN_BYTES = 16 << 20  # read at once when all rows are read
@@ -44,6 +44,8 @@ class CheckedArray:
         The array is missing, or of another shape or dtype.
     CorruptBlockError
         On reading, if rows differ from what the fit wrote.
+    StorageError
+        On reading, if the file system or the store gives no answer.
     """
 
     def __init__(self, run: Any, stage: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
@@ -154,7 +156,8 @@ class CheckedArray:
         height = self.chunks[0]
         lo, hi = first * height, min(last * height, len(self))
         infos = self._run.infos(self._stage, range(first, last))
-        found, why = decoded(lambda: np.asarray(self._rows[lo:hi]))
+        with storage_errors(f"{self._name}: reading rows {lo}:{hi} of {self._run.location}"):
+            found, why = decoded(lambda: np.asarray(self._rows[lo:hi]))
         if found is not None:
             parts = (found[at : at + height] for at in range(0, hi - lo, height))
             if [checksum(part) for part in parts] == [info.get(self._name) for info in infos]:

@@ -1,6 +1,8 @@
 """Arrays at the top of a run are indexed as NumPy does, are lazy, and keep what they are read from."""
 
+import errno
 import operator
+import os
 import pickle
 import re
 from functools import partial
@@ -8,9 +10,11 @@ from functools import partial
 import dask.array
 import numpy as np
 import pytest
+import zarr
 from damage import fit, rows
 from small_fits import cut_small
 
+from bigsmic.errors import StorageError
 from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.filterwarnings("ignore::bigsmic.errors.BigsmicWarning")
@@ -67,6 +71,16 @@ def test_it_is_indexed_as_numpy_does(posterior, whole, key):
 def test_what_is_out_of_range_is_refused(posterior, key, message):
     with pytest.raises(IndexError, match=message):
         posterior[key]
+
+
+def test_a_file_system_that_gives_no_answer_is_said_with_the_place(posterior, monkeypatch):
+    async def failing(*arguments, **options):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(zarr.storage.LocalStore, "get", failing)
+    with pytest.raises(StorageError, match=r"posterior: reading rows 0:256 of .*run: .*Input/output error") as caught:
+        posterior[3]
+    assert caught.value.errno == errno.EIO
 
 
 def test_it_is_like_an_array(posterior, whole):
