@@ -41,7 +41,7 @@ from bigsmic.store import (
     as_location,
     checksum,
     open_source,
-    remove_tree,
+    remove_unfinished,
     select_rows,
     temporary_run,
 )
@@ -495,5 +495,5 @@ def _run_directory(run_options: RunOptions, held_bytes: int) -> Iterator[Run]:
             run.close()
     except BaseException:
         if run_options.out is None:
-            remove_tree(location)
+            remove_unfinished(location)
         raise

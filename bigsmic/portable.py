@@ -27,7 +27,7 @@ from bigsmic.store import (
     copy_array,
     copy_block,
     is_local,
-    remove_tree,
+    remove_unfinished,
 )
 from bigsmic.types import StrPath
 
@@ -177,9 +177,9 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     refuse_taken(location)
     try:
         made = Run(location, storage_options)
-    except StorageError:  # as on a full disk: what was begun would be refused as taken
+    except (StorageError, KeyboardInterrupt):  # as on a full disk: what was begun would be refused as taken
         if is_local(location):
-            remove_tree(location)
+            remove_unfinished(location)
         raise
     if made.attribute("identity") is not None:  # behind a URL, or of a process that was quicker
         made.close()
@@ -189,7 +189,7 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     except BaseException:
         made.close()
         if is_local(location):
-            remove_tree(location)
+            remove_unfinished(location)
         raise
     made.close()
     return location

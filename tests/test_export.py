@@ -3,11 +3,13 @@
 import builtins
 import errno
 import os
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from killed import interrupted_while_zarr_writes
 from small_fits import BRIEF, cut_small
 
 import bigsmic
@@ -46,6 +48,15 @@ def test_every_format_has_the_same_columns(result, tmp_path, small_pieces):
         for name, values in (wanted | {"row": np.arange(700), "posterior": posterior}).items():
             assert np.array_equal(found[name], values)
             assert found[name].dtype == values.dtype
+
+
+@pytest.mark.parametrize("number", [0, 3, 9])
+def test_an_interrupted_export_leaves_nothing(result, tmp_path, number):
+    with interrupted_while_zarr_writes(number):
+        result.export(tmp_path / "labels.zarr")
+    time.sleep(0.6)  # what Zarr was writing would be there again
+    assert list(tmp_path.iterdir()) == []
+    assert np.array_equal(zarr.open_group(result.export(tmp_path / "labels.zarr"), mode="r")["label"], result.labels)
 
 
 def test_names_are_beside_the_labels_in_every_format(result, tmp_path, small_pieces):

@@ -5,11 +5,13 @@ import errno
 import gc
 import os
 import pickle
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from killed import interrupted_while_zarr_writes
 from sklearn.neighbors import kneighbors_graph
 
 import bigsmic
@@ -260,6 +262,27 @@ def test_a_save_that_cannot_begin_leaves_nothing(results, tmp_path, monkeypatch,
         with pytest.raises(StorageError, match="no space left"):
             results["mspc"].save(tmp_path / "run")
     assert results["mspc"].save(tmp_path / "run").n_clusters == results["mspc"].n_clusters
+
+
+@pytest.mark.parametrize("number", [0, 2, 4])
+def test_a_save_that_is_interrupted_leaves_nothing(results, tmp_path, number):
+    with interrupted_while_zarr_writes(number):
+        results["mspc"].save(tmp_path / "run")
+    time.sleep(0.6)  # what Zarr was writing would be there again
+    assert list(tmp_path.iterdir()) == []
+    np.testing.assert_array_equal(results["mspc"].save(tmp_path / "run").labels, results["mspc"].labels)
+
+
+def test_a_save_that_is_interrupted_before_it_copies_leaves_nothing(results, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("bigsmic.store.run_group.Lease", lambda *arguments: _interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            results["mspc"].save(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _interrupt():
+    raise KeyboardInterrupt
 
 
 def test_a_save_that_fails_leaves_nothing(blobs, tmp_path):

@@ -25,7 +25,7 @@ from bigsmic.store.destinations import as_location, lies_in
 from bigsmic.store.held import HELD_BYTES
 from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.new_places import new_place
-from bigsmic.store.objects import FULL, READ_ONLY, absolute, checksum, is_local, remove_tree
+from bigsmic.store.objects import FULL, READ_ONLY, absolute, checksum, is_local, remove_tree, remove_unfinished
 from bigsmic.store.overlay import Overlay
 from bigsmic.store.predictions import PredictionGroup, digest, write_rows
 from bigsmic.store.recordings import Recording, Times, open_recordings
@@ -95,6 +95,7 @@ __all__ = [
     "refuse_unreadable",
     "refuse_unwritable",
     "remove_tree",
+    "remove_unfinished",
     "scrubbed",
     "select_rows",
     "shown",

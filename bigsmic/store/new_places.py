@@ -8,7 +8,7 @@ from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import refuse_nested
-from bigsmic.store.objects import is_local, remove_tree, storage_errors
+from bigsmic.store.objects import is_local, remove_unfinished, storage_errors
 from bigsmic.store.redaction import shown
 
 
@@ -43,8 +43,13 @@ def new_place(address: str, what: str) -> Iterator[Any]:
         with storage_errors(f"{what}: writing {address}"):
             yield partial
             _name(partial, address, what)
+    except BaseException:
+        if not os.path.isfile(partial):
+            remove_unfinished(partial)
+        raise
     finally:
-        _remove(partial)
+        if os.path.isfile(partial):
+            os.unlink(partial)
 
 
 def _admit(address: str, what: str) -> None:
@@ -72,10 +77,3 @@ def _name(partial: Any, address: str, what: str) -> None:
             os.link(partial, address)  # a rename would overwrite a file
     except (FileExistsError, NotADirectoryError):
         raise _taken(f"{what}: {address}") from None
-
-
-def _remove(partial: Any) -> None:
-    if os.path.isdir(partial):
-        remove_tree(partial)
-    elif os.path.lexists(partial):  # as a place that may only be read refuses to delete what is not there, too
-        os.unlink(partial)

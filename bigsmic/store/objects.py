@@ -112,6 +112,19 @@ def remove_tree(path: Any) -> None:
         raise
 
 
+def remove_unfinished(path: Any) -> None:
+    """Delete a local directory in which an interruption may have left Zarr writing, which would make it again.
+
+    Zarr writes on threads of its own, and an interruption ends only the waiting for them.
+    """
+    from bigsmic.store.retrying import settle
+
+    try:
+        settle()
+    finally:
+        remove_tree(path)
+
+
 def write_full(file: Any, array: NDArray[Any]) -> None:
     """Write all bytes of an array to an unbuffered file."""
     view = array.reshape(-1).view(np.uint8).data

@@ -21,7 +21,7 @@ from bigsmic.runtime.options import RunOptions
 from bigsmic.stages import recovery
 from bigsmic.stages.labeling_specs import LabelingSpec, cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
-from bigsmic.store import Overlay, Run, remove_tree
+from bigsmic.store import Overlay, Run, remove_unfinished
 from bigsmic.validation import check_integer
 
 SAMPLE_ROWS = 20_000
@@ -127,7 +127,7 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             kind.choose(job)
             diagnose(job, {}, kind.summary(job), recovery.kept(job))
     except BaseException:
-        remove_tree(overlay.address)
+        remove_unfinished(overlay.address)
         raise
     finally:
         overlay.close()
