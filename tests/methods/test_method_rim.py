@@ -343,6 +343,19 @@ def test_a_number_that_known_labels_skip_needs_a_cluster_for_it():
     assert result.n_clusters == 5
 
 
+@pytest.mark.parametrize("n_labelled", [8, 30])  # of batches of 64: in every one, or with the other rows
+@pytest.mark.parametrize("are_weighted", [False, True])
+def test_a_few_labels_among_many_rows_are_not_taken_for_divergence(n_labelled, are_weighted):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 6000)
+    X = rng.normal(size=(6000, 3)) + np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]])[y]
+    labels, rows = np.full(6000, -1), rng.choice(6000, n_labelled, replace=False)
+    labels[rows] = y[rows]
+    weights = {"sample_weight": np.ones(6000)} if are_weighted else {}
+    result = fit(X, 4, labels=labels, batch_size=64, n_init_categories=8, tau=8.0, **weights)
+    assert np.mean(result.labels == y) > 0.8
+
+
 def test_spreads_of_clusters_that_are_narrow_for_their_distance():
     rng = np.random.default_rng(0)
     X = 1e-3 * rng.standard_normal((3000, 2)) + rng.choice([-1, 1], (3000, 1))

@@ -74,7 +74,8 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
     kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)
     posteriors = 4 * held * k if posteriors_in_memory else 0
     group = 2 * min(4 * n * d, size.block_sizes.pool_bytes + 4 * rows * d) + READERS * rows * d * (size.itemsize + 4)
-    batch = min(n, settings.batch_size) * (4 * d + 16 * k)
+    # a batch as it is drawn, and with the labelled rows that are in every one, a quarter as many
+    batch = min(n, settings.batch_size) * (10 * d + 20 * k)
     passes = 10 * max(1.0, LEAST_STEPS * settings.batch_size / n)
     is_least = k == max(2, settings.n_clusters or 0)
     fewer = "ask for fewer clusters" if is_least else f"give n_init_categories below {k}"

@@ -20,13 +20,15 @@ from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.ascent import Ascent
-from bigsmic.stages.rim.classifier import aim
-from bigsmic.stages.rim.rows import scaled, weighting
+from bigsmic.stages.rim.classifier import aim, information, objective
+from bigsmic.stages.rim.rows import labels, scaled, side_inputs, weighting
 from bigsmic.types import Floats, Integers
 
 READERS = 2  # threads that read ahead
 LOOK_ROWS = 1 << 15  # after which an ascent checks for dead categories
 DEAD_MASS = 0.01  # summed posterior over so many rows below which a category is dead, as it does not recover
+FEW_LABELLED = 0.25  # of a batch, up to which labelled rows are in every one
+LABELLED = "restart.labelled"  # temporary, deleted when the fit has ended
 THROWN = 10.0  # fall, in units of the objective, that shows that a step has destroyed the classifier
 
 
@@ -35,38 +37,82 @@ def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
     n = job.context.n
     if not job.run.done(ascent.stage, 0):
         _write_state(job.context, ascent, 0, Adam.start(model), [])
+    n_labelled = int(sum((labels(job.context, s) >= 0).sum() for s in job.context.source_blocks))
+    is_in_all = 0 < n_labelled <= FEW_LABELLED * job.context.settings.batch_size
+    if is_in_all:
+        job.fill(LABELLED, [0], _keep_labelled)
     for r in range(1, ascent.rounds(n) + 1):
-        job.fill(ascent.stage, [r], partial(_round, ascent=ascent))
+        job.fill(ascent.stage, [r], partial(_round, ascent=ascent, is_in_all=is_in_all))
         if r > 1:
             job.run.forget(ascent.stage, r - 2)
     read = job.run.reader(ascent.stage, ascent.rounds(n))
-    history = read("history")
-    tenth = max(1, len(history) // 10)
-    rate = job.context.settings.learning_rate
-    refuse_divergence(history[-tenth:].mean(), history[0], rate)
-    if history.min() < history[0] - THROWN * max(
-        1.0, abs(history[0])
-    ):  # the falling rate may have hidden it at the end
-        refuse_divergence(history.min(), history[0], rate)
-    return Linear(read("W"), read("b"))
+    found, rate = Linear(read("W"), read("b")), job.context.settings.learning_rate
+    if n_labelled and not is_in_all:  # few batches have labelled rows, which stand for all and decide the objective
+        before, lowest = (_objective(job, reached, ascent.reg) for reached in (model, found))
+    else:
+        history = read("history")
+        before, lowest, tenth = history[0], history.min(), max(1, len(history) // 10)
+        refuse_divergence(history[-tenth:].mean(), before, rate)
+    if not lowest >= before - THROWN * max(1.0, abs(before)):  # the falling rate may have hidden it at the end
+        refuse_divergence(lowest, before, rate)
+    return found
 
 
-def _round(context: Context, r: int, ascent: Ascent) -> None:
+def _objective(job: Job, model: Linear, reg: float) -> float:
+    """Objective of all rows."""
+    return objective(job.context, information(job, model), model, reg)
+
+
+def _keep_labelled(context: Context, b: int) -> None:
+    """Write the labelled rows of all blocks, with their weighting."""
+    found: list[tuple[Any, ...]] = []
+    for s in context.source_blocks:
+        rows = np.flatnonzero(labels(context, s) >= 0)
+        if len(rows):
+            own: Any = weighting(context, s)[rows]
+            found.append((scaled(context, s)[rows], own.weights, own.labels))
+    arrays = zip(("X", "sample_weight", "labels"), zip(*found, strict=True), strict=True)
+    context.run.write(LABELLED, b, {name: np.concatenate(parts) for name, parts in arrays if parts[0] is not None})
+
+
+def _round(context: Context, r: int, ascent: Ascent, is_in_all: bool) -> None:
     """Run some epochs from the state that the previous round has written."""
     read = context.run.reader(ascent.stage, r - 1)
     model, first, second = (Linear(read(f"{name}W"), read(f"{name}b")) for name in ("", "first_", "second_"))
     state, history = Adam(model, first, second, int(read("steps"))), read("history").tolist()
     goal, settings, seen = aim(context, ascent.reg), context.settings, _Seen(ascent.n_fixed)
+    known = _labelled(context) if is_in_all else None
     for done, X, weights, share in _batches(context, ascent, ascent.epochs(r, context.n)):
+        n_rows = len(X)
+        if known is not None:
+            X, weights, share = *_joined(X, weights, known), 1.0
         F, gradient, mass = batch_gradient(X, state.model, goal, weights, share)
         if not np.isfinite(F):
             refuse_divergence(F, F, settings.learning_rate)
         state = state.step(gradient, settings.learning_rate * cosine(done), ascent.spread)
         history.append(F)
-        living = seen.living(mass, len(X))
+        living = seen.living(mass, n_rows)
         if living is not None:
             state = state.columns(living)
     _write_state(context, ascent, r, state, history)
+
+
+def _labelled(context: Context) -> tuple[Floats, Weighting]:
+    """All labelled rows, with their weighting."""
+    read, names = context.run.reader(LABELLED, 0), ("sample_weight", "labels")
+    return read("X"), Weighting(*(read(name) if name in side_inputs(context) else None for name in names))
+
+
+def _joined(X: Floats, weights: Any, known: tuple[Floats, Weighting]) -> tuple[Floats, Weighting]:
+    """The rows of a batch without a label, and all rows with one.
+
+    If a few labelled rows came with their batches instead, each would count as many times as there are batches in one,
+    and not at all in the others.
+    """
+    rows = np.flatnonzero(weights.labels < 0)
+    pairs: Any = zip(weights[rows], known[1], strict=True)
+    columns = (None if pair[0] is None else np.concatenate(pair) for pair in pairs)
+    return np.concatenate([X[rows], known[0]]), Weighting(*columns)
 
 
 class _Seen:

@@ -32,6 +32,11 @@ def weighting(context: Context, s: int) -> Weighting:
     return Weighting(*(read(name) if name in names else None for name in ("sample_weight", "labels")))
 
 
+def labels(context: Context, s: int) -> NDArray[np.int32]:
+    """Known labels of one block of input; empty if there are none."""
+    return context.run.read("side_inputs", s, "labels") if "labels" in side_inputs(context) else np.empty(0, np.int32)
+
+
 def side_inputs(context: Context) -> dict[str, Any]:
     """Names of the side inputs."""
     return context.run.identity["input"].get("side_inputs", {})
