@@ -356,6 +356,15 @@ def test_a_few_labels_among_many_rows_are_not_taken_for_divergence(n_labelled, a
     assert np.mean(result.labels == y) > 0.8
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
+def test_a_path_ends_where_rows_have_one_posterior_though_labels_keep_their_categories(toy, solver):
+    X, y = toy
+    labels = np.where(np.arange(450) % 50 == 0, y, -1)
+    result = fit(X, None, labels=labels, reg="lsmi", n_init_categories=6, solver=solver)
+    assert adjusted_rand_score(y, result.labels) > 0.9
+    assert len(result.path) < method.MAX_DYING
+
+
 def test_spreads_of_clusters_that_are_narrow_for_their_distance():
     rng = np.random.default_rng(0)
     X = 1e-3 * rng.standard_normal((3000, 2)) + rng.choice([-1, 1], (3000, 1))

@@ -134,11 +134,11 @@ def _by_information(search: Search) -> tuple[Linear, float]:
     find_categories(search.job, 0, guess)
     points: list[Point] = []
     point = search.solve(guess, None)
-    while point.alive > 1 and len(points) < MAX_DYING:
+    while point.alive > 1 and not search.has_collapsed(point) and len(points) < MAX_DYING:
         points.append(point)
         point = search.solve(2 * point.reg, point)
     if not points:
-        refuse_collapse(point.alive, point.reg)
+        refuse_collapse(1, point.reg)
     scores = scores_of(search.context, [point.number for point in points])
     best = points[int(np.argmax(scores))]
     return _polished(search, search.living(best), best.reg), best.reg

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.objectives.rim import adam, logits
-from bigsmic.numerics.objectives.rim.linear import Linear
+from bigsmic.numerics.objectives.rim.linear import Linear, linear_information
 from bigsmic.numerics.objectives.rim.logits import Information
 from bigsmic.numerics.objectives.rim.path import Point
 from bigsmic.runtime.job import Job
@@ -75,6 +75,13 @@ class Search:
         """Number of categories that are kept; one if all rows have nearly the same posterior, as after a collapse."""
         collapsed = not self.known and logits.objective(sums) < logits.LEAST_INFORMATION
         return 1 if collapsed else int(self._are_alive(sums.counts).sum())
+
+    def has_collapsed(self, point: Point) -> bool:
+        """Whether sampled rows have nearly the same posterior though known labels keep their categories alive."""
+        if not self.known:
+            return False
+        sums = linear_information(self.context.read_sample(), read_model(self.context, "point", point.number))
+        return bool(logits.objective(sums) < logits.LEAST_INFORMATION)
 
     def _are_alive(self, counts: Integers) -> NDArray[np.bool_]:
         """Categories that are alive, or have rows of known labels."""
