@@ -356,6 +356,26 @@ def test_a_few_labels_among_many_rows_are_not_taken_for_divergence(n_labelled, a
     assert np.mean(result.labels == y) > 0.8
 
 
+@pytest.mark.parametrize("n_labelled", [16, 17])  # a quarter of a batch, and more
+def test_a_few_labelled_rows_are_in_every_batch(toy, n_labelled, monkeypatch):
+    X, y = toy
+    labels, given = np.where(np.arange(450) < n_labelled, y, -1), []
+
+    def counting(X, model, aim, weighting, share):
+        given.append((np.count_nonzero(weighting.labels >= 0), len(X), share))
+        return batch_gradient(X, model, aim, weighting, share)
+
+    monkeypatch.setattr(minibatches, "batch_gradient", counting)
+    fit(X, 3, labels=labels, batch_size=64, n_epochs=2)
+    of_epochs = np.array(given).reshape(-1, 7, 3)
+    if n_labelled == 16:
+        assert (of_epochs[:, :, 0] == 16).all()
+        assert (of_epochs[:, :, 1].sum(axis=1) == 450 + 6 * 16).all()
+        assert (of_epochs[:, :, 2] == 1).all()
+    else:
+        np.testing.assert_allclose(of_epochs.sum(axis=1), [[17, 450, 1]] * len(of_epochs))
+
+
 @pytest.mark.parametrize("solver", ["lbfgs", "minibatch"])
 def test_a_path_ends_where_rows_have_one_posterior_though_labels_keep_their_categories(toy, solver):
     X, y = toy
