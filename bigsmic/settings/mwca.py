@@ -37,9 +37,9 @@ class Settings(MethodSettings):
         NUMBER_OR_WORD,
         text='{"deviation", "quartile", "likelihood"} or float',
         help="""Width of the Parzen windows: a number, deviation, quartile or likelihood. In the units of the scaled
-        rows; not used with local scaling. "deviation": ``1.06 s n^-0.2``, s^2 the mean variance of the columns;
-        "quartile": with the mean interquartile range over 1.34 instead of s, if that is less; "likelihood": 1/16 to 4
-        times the first, whichever has the largest held-out likelihood.""",
+        rows; not used with local scaling. "deviation": ``1.06 s n^-0.2``, s^2 the mean variance of the columns that
+        vary; "quartile": with the mean interquartile range over 1.34 instead of s, if that is less; "likelihood": 1/16
+        to 4 times the first, whichever has the largest held-out likelihood.""",
     )
     direction: str = option(
         "natural",

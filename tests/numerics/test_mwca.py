@@ -299,6 +299,16 @@ def test_the_likely_width_is_near_that_of_a_known_density():
         assert bandwidth("likelihood", 1000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
 
 
+@pytest.mark.parametrize("rule", ["deviation", "quartile", "likelihood"])
+def test_columns_that_do_not_vary_make_no_window_narrower(rule):
+    X = np.random.default_rng(0).standard_t(5, size=(300, 2))
+    wider = np.column_stack([X[:, :1], np.full((300, 3), 7.0), X[:, 1:]])
+    sigma = bandwidth(rule, 300, X.var(axis=0), X)
+    assert bandwidth(rule, 300, wider.var(axis=0), wider) == pytest.approx(sigma)
+    with pytest.raises(InputError, match="gives a width of 0"):
+        bandwidth(rule, 300, np.zeros(3), wider[:, 1:4])
+
+
 def test_rows_that_coincide_have_no_width():
     X = np.repeat([[0.0, 1.0]] * 4 + [[5.0, 7.0]], 4, axis=0)
     with pytest.raises(InputError, match=r"'quartile' gives a width of 0.*give a number"):

@@ -42,7 +42,7 @@ def bandwidth(rule: str | float, n: int, variances: Floats, sample: Floats, seed
     rule : {"deviation", "quartile", "likelihood"} or float
         ``1.06 s n^-0.2`` with s^2 the mean variance of the columns ([1]_ eq. 36); ``1.06 min(s, R / 1.34) n^-0.2``
         with R the mean interquartile range (eq. 37); or the multiple of the first, from 1/16 to 4, with the largest
-        held-out likelihood; or a number.
+        held-out likelihood; or a number. Columns that do not vary are in no distance, and do not count.
     n : int
         Rows.
     variances : ndarray of float64, shape (d,)
@@ -61,8 +61,10 @@ def bandwidth(rule: str | float, n: int, variances: Floats, sample: Floats, seed
     """
     if not isinstance(rule, str):
         return float(rule)
-    s = np.sqrt(variances.mean())
-    if rule == "quartile":
+    varies = variances > 0
+    sample = np.compress(varies, sample, axis=1)
+    s = np.sqrt(variances[varies].mean()) if varies.any() else 0.0
+    if s > 0 and rule == "quartile":
         low, high = np.quantile(sample.astype(np.float64), (0.25, 0.75), axis=0)
         s = min(s, (high - low).mean() / 1.34)
     sigma = 1.06 * s * n**-0.2
