@@ -395,12 +395,15 @@ def test_score_is_the_information_of_the_labels(kind, fitted, rows, tmp_path):
 def test_rows_that_have_no_score(rows, tmp_path):
     np.save(tmp_path / "none.npy", rows[0][:0])
     np.save(tmp_path / "narrow.npy", rows[0][:, :3])
+    np.save(tmp_path / "missing.npy", np.where(np.arange(12).reshape(3, 4) == 9, np.nan, rows[0][:3]))
     for kind in (bigsmic.MSPC, bigsmic.RIM):
         model = quick(kind).fit(rows[0])
         with pytest.raises(InputError, match=r"score: got no rows \(shape \(0, 4\)\); give at least 2"):
             model.score(tmp_path / "none.npy")
         with pytest.raises(InputError, match="score: X has 3 features, but the fit was made with 4 features"):
             model.score(tmp_path / "narrow.npy")
+        with pytest.raises(InputError, match="NaN or infinity: first at row 2, column 1"):
+            model.score(tmp_path / "missing.npy")
 
 
 def test_score_tells_better_labels_from_worse(rows):
