@@ -129,7 +129,7 @@ class RIM(Clusterer):
         """Continue learning from a chunk of rows.
 
         The scaling and the categories are those of the first chunk, which should have thousands of rows of every kind.
-        Later ones should have tens at least: each is learned in several steps, and those for single rows lead astray.
+        Later ones may be small, even single rows: those with fewer rows than a batch are learned in shorter steps.
         There are `n_clusters` categories from the start, and no strength is searched for: it is `reg`, or 4 over the
         number of rows seen.
 

@@ -2,7 +2,7 @@
 
 The scaling and the categories are those of the first chunk. Adam makes a few passes over every chunk. The gradient uses
 the chunk's own mean posterior if it has at least as many rows as a batch; for a smaller chunk, earlier ones contribute
-the missing weight.
+the missing weight, and steps are shorter in proportion to the chunk's own share.
 """
 
 from dataclasses import dataclass, field
@@ -150,21 +150,27 @@ class Stream:
         for e in range(passes):
             order = np.argsort(row_uniform(settings.seed, f"stream.{e}", rows), kind="stable")
             for batch in np.array_split(order, max(1, round(len(X) / settings.batch_size))):
-                gradient, sums = self._slope(X[batch], weighting[batch], aim)
+                gradient, sums, share = self._slope(X[batch], weighting[batch], aim)
                 if not all(np.isfinite(part).all() for part in gradient):
                     refuse_divergence(np.nan, 0.0, settings.learning_rate)
-                self.state = self.state.step(gradient, settings.learning_rate, self.spread)
+                self.state = self.state.step(gradient, share * settings.learning_rate, self.spread)
                 if e == passes - 1:
                     self._remember(sums)
 
-    def _slope(self, X: Floats, weighting: Any, aim: Aim) -> tuple[Linear, Information]:
-        """Gradient of a batch, with a mean posterior to which earlier rows contribute, and the batch's own sums."""
+    def _slope(self, X: Floats, weighting: Any, aim: Aim) -> tuple[Linear, Information, float]:
+        """Gradient of a batch, with a mean posterior to which earlier rows contribute, its own sums, and its share.
+
+        Posteriors of earlier rows are those of earlier classifiers. If steps were as long as those of whole batches,
+        the classifier would be far from these before they are forgotten, and categories would die.
+        """
         model = self.state.model
         sums = linear_information(X, model, weighting)
-        reference = Reference.of(self._lent(sums), aim.prior, aim.tau)
+        whole = self._lent(sums)
+        share = len(X) / (len(X) + float(whole.weight - sums.weight))
+        reference = Reference.of(whole, aim.prior, aim.tau)
         own = aim.tau / float(sums.weight) if sums.weight > 0 else 0.0
         slope = linear_gradient(X, model, reference._replace(information=own), weighting)
-        return Linear.of_vector(penalised(slope, model, aim.reg), X.shape[1]), sums
+        return Linear.of_vector(penalised(slope, model, aim.reg), X.shape[1]), sums, share
 
     def _lent(self, sums: Information) -> Information:
         """Sums of a batch, plus those of earlier rows for the missing weight."""

@@ -287,6 +287,17 @@ def test_the_score_is_the_objective(options, blobs):
     assert estimator.score(X) > estimator.score(np.zeros_like(X))
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_clusters_of_a_stream_live_on_in_small_chunks(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.choice(3, 6000, p=[0.5, 0.3, 0.2])
+    X = rng.normal(size=(6000, 2)) + np.array([[0, 0], [5, 0], [0, 5]])[y]
+    stream = RIM(3, reg=0.01, **FAST).partial_fit(X[:3000])
+    for lo in range(3000, 6000, 50):
+        stream.partial_fit(X[lo : lo + 50])
+    assert adjusted_rand_score(y, stream.predict(X)) > 0.9
+
+
 def test_a_stream_has_a_score(blobs):
     X, _ = blobs
     streamed, fitted = RIM(3, **FAST).partial_fit(X), RIM(3, reg="4/N", **FAST).fit(X)
