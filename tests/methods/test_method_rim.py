@@ -20,6 +20,7 @@ from bigsmic.methods.rim import method
 from bigsmic.methods.rim import planning as rim_planning
 from bigsmic.numerics.objectives.rim.adam import batch_gradient
 from bigsmic.runtime import planning
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import BlockCache
 from bigsmic.stages.rim import ascent as ascent_stage
 from bigsmic.stages.rim import lbfgs, minibatches
@@ -492,6 +493,17 @@ def test_a_strength_that_leaves_one_category_is_refused(toy):
 def test_a_learning_rate_that_is_too_high_is_refused(toy):
     with pytest.raises(CollapseError, match=r"learning_rate: the objective .* at 1e\+06; use a smaller one"):
         fit(toy[0], reg=0.01, solver="minibatch", learning_rate=1e6)
+
+
+def test_batches_of_sorted_rows_that_lack_clusters_do_not_pass_in_silence():
+    rng = np.random.default_rng(10)
+    y = np.sort(rng.integers(0, 10, 8000))
+    X = (2 * rng.normal(size=(10, 8))[y] + rng.normal(size=(8000, 8))).astype(np.float32)
+    in_parts = {"reg": 0.003, "n_init_categories": 10, "block_sizes": BlockSizes(source_bytes=1, pool_bytes=32_000)}
+    with pytest.warns(BigsmicWarning, match="rim: rows seem to be sorted, as .* or solver='lbfgs'"):
+        fit(X, **in_parts)
+    fit(X, solver="lbfgs", **in_parts)
+    fit(X[rng.permutation(8000)], **in_parts)
 
 
 def test_there_are_no_more_clusters_than_rows_that_differ():

@@ -21,7 +21,8 @@ from bigsmic.runtime.job import Job
 from bigsmic.settings.rim import Settings
 from bigsmic.stages import distinct, numbering, scan
 from bigsmic.stages.rim.classifier import objective, read_model
-from bigsmic.stages.rim.output import found_information, write_output
+from bigsmic.stages.rim.minibatches import n_pools
+from bigsmic.stages.rim.output import found_information, unevenness, write_output
 from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
 from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
@@ -34,6 +35,10 @@ __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "
 FIRST_REG = 0.003  # times the mean variance of a column, at which few categories die
 ATTEMPTS = 4  # at finding enough initial categories
 MAX_DYING = 20
+UNEVEN = 0.6
+"""Largest share of the rows that may be in a cluster beyond its share of all rows, in their block of input, for batches
+from some blocks at a time. Of ten clusters, .63 did no harm, and sorted rows, with .71, had an adjusted Rand index of
+.54 instead of .94."""
 MAX_HALVINGS = 16  # of a default strength
 
 
@@ -63,6 +68,19 @@ def ascend(job: Job, weaken: bool = False) -> None:
         job.run_steps("model", [0], partial(_find, weaken=weaken))
     with job.timed("output"):
         write_output(job)
+    _warn_of_sorted_rows(job.context)
+
+
+def _warn_of_sorted_rows(context: Context) -> None:
+    """Warn of batches that lacked clusters, as they are drawn from some blocks at a time."""
+    if not context.settings.by_batches(context.n) or n_pools(context) == 1:
+        return
+    if (found := unevenness(context)) > UNEVEN:
+        warn(
+            f"rim: rows seem to be sorted, as {found:.0%} of them are in a cluster beyond its share of all rows, in "
+            f"their part of the input, of at most {UNEVEN:.0%}; batches then lack clusters, and labels may be poor: "
+            "give rows in random order, or solver='lbfgs'"
+        )
 
 
 def _has_path(run: Run) -> bool:

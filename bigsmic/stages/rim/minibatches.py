@@ -167,10 +167,15 @@ def _batches(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[
             yield done, X[taken], weights[taken], len(batch) / context.n
 
 
+def n_pools(context: Context) -> int:
+    """Number of groups of blocks in an epoch; a batch has rows of one of them."""
+    wanted = round(4 * context.n * context.d / context.block_sizes.pool_bytes)
+    return max(1, min(wanted, len(context.source_blocks)))
+
+
 def _groups(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[int, int, int, Any]]:
     """Yield some blocks at a time, in a random order for every epoch, while the next ones are read."""
-    n_groups = max(1, round(4 * context.n * context.d / context.block_sizes.pool_bytes))
-    n_groups = min(n_groups, len(context.source_blocks))
+    n_groups = n_pools(context)
     plan = [(e, g) for e in epochs for g in range(n_groups)]
     with ThreadPoolExecutor(READERS) as readers:
         if n_groups == 1:

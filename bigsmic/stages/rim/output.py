@@ -55,6 +55,18 @@ def found_information(context: Context) -> Information:
     return Information(weight[0], mass, negentropy[0], counts.astype(np.int64), likelihood[0])
 
 
+def unevenness(context: Context) -> float:
+    """Share of the rows that are in a cluster beyond its share of all rows, in their block of input.
+
+    0 if all blocks have the same shares of the clusters, and nearly 1 if each has rows of one of many.
+    """
+    sums = np.array([context.run.read("clusters", s, "information") for s in context.source_blocks])
+    k = (sums.shape[1] - 3) // 2
+    counts = sums[:, 2 + k : 2 + 2 * k]
+    even = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / context.n
+    return float(np.maximum(counts - even, 0).sum() / context.n)
+
+
 def found_shapes(context: Context) -> Any:
     """Sums of the scaled rows of every cluster, and of their squares, shape (2, k, d)."""
     return sum(context.run.read("clusters", s, "shapes") for s in context.source_blocks)

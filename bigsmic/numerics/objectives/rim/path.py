@@ -95,5 +95,5 @@ def refuse_divergence(value: float, before: float, rate: float) -> None:
     if value < before - 0.05 * max(abs(before), 1.0):
         raise CollapseError(
             f"learning_rate: the objective fell from {before:.4g} to {value:.4g} at {rate:g}; use a smaller one, "
-            f"such as {rate / 10:g}"
+            f"such as {rate / 10:g}, or if rows are sorted, solver='lbfgs'"
         )
