@@ -24,6 +24,7 @@ from bigsmic.numerics.objectives.mspc import span as mspc_span
 from bigsmic.numerics.objectives.mspc.questions import Rows, solve
 from bigsmic.numerics.objectives.mspc.separation import separate
 from bigsmic.numerics.objectives.mspc.solvers import SplitSettings
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.settings.mspc import GRID
 from bigsmic.stages import span
 
@@ -268,6 +269,17 @@ def test_the_span_of_the_rows_is_enough(few_rows, options, scale, monkeypatch, m
     new = few_rows + np.random.default_rng(0).standard_normal(few_rows.shape)
     assert_array_equal(found.predict(new), wanted.predict(new))
     assert_allclose(found.predict_proba(new), wanted.predict_proba(new), atol=1e-5)
+
+
+def test_the_span_of_rows_in_several_blocks_is_that_of_all():
+    X, y = make_blobs(300, 310, centers=3, cluster_std=12, random_state=0)
+    found, wanted = (
+        bigsmic.fit(X, 3, method="mspc", block_sizes=BlockSizes(source_bytes=size)) for size in (1, 8 << 20)
+    )
+    assert adjusted_rand_score(y, found.labels) > 0.9
+    assert_array_equal(found.labels, wanted.labels)
+    for mine, whole in zip(found.halfspaces, wanted.halfspaces, strict=True):
+        assert_allclose(mine, whole, atol=1e-6)
 
 
 def test_few_rows_of_many_columns_take_little_memory():

@@ -35,7 +35,7 @@ from bigsmic.numerics.objectives.mwca.association import (
     read_association,
     read_vector,
 )
-from bigsmic.numerics.objectives.mwca.parzen import DenseProduct, add_gaussian_product, bandwidth
+from bigsmic.numerics.objectives.mwca.parzen import DenseProduct, Gaussian, add_gaussian_product, bandwidth
 from bigsmic.numerics.row_blocks import LocalGroup, Shard
 
 
@@ -297,6 +297,20 @@ def test_the_likely_width_is_near_that_of_a_known_density():
         X = np.random.default_rng(d).normal(size=(1000, d)).astype(np.float32)
         wanted = (4 / (d + 2)) ** (1 / (d + 4)) * 1000 ** (-1 / (d + 4))
         assert bandwidth("likelihood", 1000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
+
+
+def test_the_likely_width_shrinks_with_the_rows_as_the_best_does():
+    X = np.random.default_rng(0).normal(size=(500, 1))
+    few, many = (bandwidth("likelihood", n, X.var(axis=0), X) for n in (500, 32 * 500))  # the same grid
+    assert many / few == pytest.approx(32**-0.2)
+
+
+def test_windows_on_a_graph_are_as_wide_as_between_all_rows():
+    X, Y = np.random.default_rng(0).normal(size=(2, 20, 3)).astype(np.float32)
+    dense = np.zeros((20, 20))
+    add_gaussian_product(X, Y, np.eye(20, dtype=np.float32), 0.7, dense)
+    squares, ones = cdist(X, Y, "sqeuclidean").astype(np.float32), np.ones((20, 20), np.float32)
+    assert_allclose(Gaussian(0.7)(squares, ones, ones), dense, rtol=1e-4)
 
 
 @pytest.mark.parametrize("rule", ["deviation", "quartile", "likelihood"])
