@@ -51,14 +51,13 @@ def check(job: Job | StrPath, *, storage_options: StorageOptions = None) -> int:
     job = job if isinstance(job, Job) else Job.read(job)
     with told_by_keys():
         WorkFolder.foresee(job.folder)
-        folder = WorkFolder(job.folder) if os.path.isdir(job.folder) else None
-        journal = None if folder is None else Journal(folder)
-        if folder is not None and journal is not None:
-            refuse_disturbed(folder, journal)
+        journal = Journal(WorkFolder(job.folder)) if os.path.isdir(job.folder) else None
+        if journal is not None:
+            refuse_disturbed(journal)
         rows = _check_rows(job, storage_options)
-        if folder is not None and journal is not None:
+        if journal is not None:
             refuse_shrunk(job, journal.ended, rows)
-            _check_columns(job, folder, journal, storage_options)
+            _check_columns(job, journal, storage_options)
     if job.report is not None:
         _check_report(job.report, job.folder, storage_options)
     if job.after and shutil.which(job.after[0]) is None:
@@ -88,11 +87,11 @@ def _check_rows(job: Job, storage_options: StorageOptions) -> int:
     return rows
 
 
-def _check_columns(job: Job, folder: WorkFolder, journal: Journal, storage_options: StorageOptions) -> None:
+def _check_columns(job: Job, journal: Journal, storage_options: StorageOptions) -> None:
     """Check that new rows can be labelled by the run at `latest`; archives of windows are checked by themselves."""
     run, rows_of = journal.latest
     if run and rows_of == job.rows_of and job.windows is None:
-        context = Result.open(folder.at(run_name(run)))._context
+        context = Result.open(journal.folder.at(run_name(run)))._context
         source = open_source(job.archive, **job.reading, storage_options=storage_options)
         Archive(context, source, update_log.entries_within(context.run, source.shape[0])).refuse_other()
 

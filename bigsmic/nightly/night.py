@@ -119,7 +119,7 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         needed(with_map=True)
     with told_by_keys(), (folder := WorkFolder(job.folder)).locked():
         journal = Journal(folder)
-        refuse_disturbed(folder, journal)
+        refuse_disturbed(journal)
         resources = {"storage_options": storage_options, "progress": progress}
         work = partial(_work, job, journal, resources)
         earlier = work(resumed=True) if _is_to_finish(job, journal) else None

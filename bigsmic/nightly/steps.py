@@ -366,16 +366,16 @@ def ended_after(night: Night) -> Ended:
     )
 
 
-def refuse_disturbed(folder: WorkFolder, journal: Journal) -> None:
+def refuse_disturbed(journal: Journal) -> None:
     """Refuse a folder in which others have put something where a night writes, or from which they took a run.
 
     Raises
     ------
     RunError
     """
+    folder, (run, _) = journal.folder, journal.latest
     folder.admit_link(LATEST)
     records.table(folder.path).admit()
-    run, _ = journal.latest
     if run and not os.path.isdir(folder.at(run_name(run))):
         raise RunError(
             f"folder: {folder.at(run_name(run))}, the run at which {LATEST} points, is not there; bring it back, "

@@ -12,7 +12,7 @@ from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import consensus, local_moving, outliers, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
-from bigsmic.numerics.labeling.groups import N_AXES, Groups, is_drawn
+from bigsmic.numerics.labeling.groups import N_AXES, NEIGHBOR_WEIGHT, Groups, is_drawn
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.outliers import Fence
 from bigsmic.numerics.labeling.pair_weights import pair_weights
@@ -286,8 +286,8 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[Groups]:
         samples[i] = ()  # freed before the next one, as together they are large
         own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
         own_weights = weights[i][: source.n_groups, : source.n_groups]
-        crowded = crowding.factor(job.context, source.graph)
-        groups.append(Groups(own, own_weights, of_source, resolution, crowded))
+        neighbor_weight = NEIGHBOR_WEIGHT * crowding.factor(job.context, source.graph)
+        groups.append(Groups(own, own_weights, of_source, resolution, neighbor_weight))
     return groups
 
 

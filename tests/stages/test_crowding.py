@@ -92,6 +92,9 @@ def test_groups_are_neighbors_by_a_smaller_share_where_eigenvalues_crowd(crowded
     )
     weight = 0.5 * groups.NEIGHBOR_WEIGHT
     found = Groups(
-        moments, np.array([[1 - weight, weight], [weight, 1 - weight]]), (P, rng.random(100), labels), None, crowded
+        moments,
+        np.array([[1 - weight, weight], [weight, 1 - weight]]),
+        (P, rng.random(100), labels),
+        neighbor_weight=crowded * groups.NEIGHBOR_WEIGHT,
     )
     assert found.are_neighbors(np.array([0]), np.array([1])).tolist() == [are_neighbors]

@@ -26,8 +26,7 @@ PRIOR_ROWS = 60.0
 RIDGE = 0.05
 """Of the mean variance, added to every one of a pair's."""
 NEIGHBOR_WEIGHT = 0.002
-"""Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours, times
-:attr:`Groups.crowding`."""
+"""Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
 NEIGHBOR_STEPS = 1.5
 """Steps of the columns along the line between the means of two groups, up to which these are neighbours."""
 BARRING = 1.4
@@ -66,9 +65,9 @@ class Groups:
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
     resolution : ndarray of float64, shape (r, r), optional
         See :func:`~bigsmic.numerics.labeling.resolution.along_axes`; by default, any distance may be a valley.
-    crowding : float
-        Share of :data:`NEIGHBOR_WEIGHT` that makes neighbours, less than 1 where pieces of a cluster are so large that
-        hardly any of their weights lie between them; see :mod:`bigsmic.stages.crowding`.
+    neighbor_weight : float
+        Share of the smaller degree sum that makes neighbours, less than :data:`NEIGHBOR_WEIGHT` where pieces of a
+        cluster are so large that hardly any of their weights lie between them; see :mod:`bigsmic.stages.crowding`.
 
     Attributes
     ----------
@@ -86,9 +85,9 @@ class Groups:
         weights: Floats,
         sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]],
         resolution: Floats | None = None,
-        crowding: float = 1.0,
+        neighbor_weight: float = NEIGHBOR_WEIGHT,
     ) -> None:
-        self.crowding = crowding
+        self.neighbor_weight = neighbor_weight
         self.resolution = np.zeros((moments.sums.shape[1],) * 2) if resolution is None else resolution
         self.moments = GroupMoments(*(array.copy() for array in moments))
         self.weights = weights.copy()
@@ -172,8 +171,7 @@ class Groups:
 
         Enough of the weight of the smaller one lies between them, or parts of them are :attr:`adjacent`.
         """
-        least = self.crowding * NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
-        tied = self.weights[y, z] > least
+        tied = self.weights[y, z] > self.neighbor_weight * np.minimum(self.degrees[y], self.degrees[z])
         near: NDArray[np.bool_] = tied | (self.adjacent[y, z] > 0)
         return near
 

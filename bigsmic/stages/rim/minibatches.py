@@ -37,7 +37,7 @@ def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
     n = job.context.n
     if not job.run.done(ascent.stage, 0):
         _write_state(job.context, ascent, 0, Adam.start(model), [])
-    n_labelled = int(sum((labels(job.context, s) >= 0).sum() for s in job.context.source_blocks))
+    n_labelled = job.context.cached("n_labelled", lambda: _count_labelled(job.context))  # of all ascents of a search
     is_in_all = 0 < n_labelled <= FEW_LABELLED * job.context.settings.batch_size
     if is_in_all:
         job.fill(LABELLED, [0], _keep_labelled)
@@ -56,6 +56,10 @@ def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
     if not lowest >= before - THROWN * max(1.0, abs(before)):  # the falling rate may have hidden it at the end
         refuse_divergence(lowest, before, rate)
     return found
+
+
+def _count_labelled(context: Context) -> int:
+    return int(sum((labels(context, s) >= 0).sum() for s in context.source_blocks))
 
 
 def _objective(job: Job, model: Linear, reg: float) -> float:
