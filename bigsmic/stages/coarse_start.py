@@ -1,5 +1,7 @@
 """Approximate eigenvectors of an eigenproblem, from those of aggregates of its rows."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.numerics.eigen.aggregates import coarse_eigenvectors
@@ -8,8 +10,12 @@ from bigsmic.numerics.eigen.refinement import SMOOTH
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.types import Floats
 
-MOST_AGGREGATES = 4000
-"""Size of the coarse matrix, about."""
+MOST_AGGREGATES = 20_000, 4_000
+"""Sizes of the coarse matrix, about: the first one that is sparse enough is taken."""
+ROWS = 8
+"""Fewest rows of an aggregate, in the mean."""
+MOST_ENTRIES = 150_000
+"""Entries of a coarse matrix, whose factors have some thirty times as many in a plane."""
 MOST_NEIGHBORS = 20
 """Neighbours of an aggregate, in the mean, up to which aggregates lie along curves or surfaces: the factors of other
 coarse matrices would be dense."""
@@ -32,28 +38,41 @@ class CoarseStart:
         self._space, self._n_known = space, n_known
         self._U: Floats = np.zeros((0, 0))
 
-    def propose(self, k: int) -> Floats | None:
-        """Ritz values of the k next eigenvectors.
+    def propose(self, k: int, largest: float) -> Floats | None:
+        """Ritz values of the k next eigenvectors; the largest eigenvalue is about `largest`.
 
         None if aggregates are too few, or fill more dimensions, or their values are too far from 1.
         """
         self._space.finish()
-        found = self._propose(k)
+        found = self._propose(k, largest)
         if found is None or 1.0 - found[0][-1] > SMOOTH:
             self._space.finish(("drop_aggregates",))
             return None
         values, self._U = found
         return values
 
-    def _propose(self, k: int) -> tuple[Floats, Floats] | None:
+    def _propose(self, k: int, largest: float) -> tuple[Floats, Floats] | None:
+        n_least = FEWEST_AGGREGATES * (self._n_known + k)
+        for most in MOST_AGGREGATES:
+            coarse = self._coarsened(min(most, self._space.n_rows // ROWS), n_least)
+            if coarse is None:
+                return None
+            mass, weights = coarse
+            if weights.nnz > MOST_NEIGHBORS * len(mass):
+                return None
+            if weights.nnz <= MOST_ENTRIES:
+                return coarse_eigenvectors(weights, mass, self._n_known, k, largest)
+        return None
+
+    def _coarsened(self, most: int, n_least: int) -> tuple[Floats, Any] | None:
+        """Degree sums of about so many aggregates and the weights between them; None if too few, or too many, are."""
         group = self._space.group
-        counts = group.call_sum(("coarsen", MOST_AGGREGATES))
+        counts = group.call_sum(("coarsen", most))
         m = int(counts.sum())
-        if not FEWEST_AGGREGATES * (self._n_known + k) <= m <= 2 * MOST_AGGREGATES:
+        if not n_least <= m <= 2 * most:
             return None
         mass = group.call_sum(("aggregate_mass", np.cumsum(counts) - counts, m))
-        weights = group.call_sum(("aggregate_weights", m))
-        return coarse_eigenvectors(weights, mass, self._n_known, k) if weights.nnz <= MOST_NEIGHBORS * m else None
+        return mass, group.call_sum(("aggregate_weights", m))
 
     def append(self) -> None:
         """Append them to the basis."""

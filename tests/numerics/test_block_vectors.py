@@ -246,6 +246,10 @@ def test_verbs_agree_with_dense(filter, in_memory, tmp_path):
         np.testing.assert_allclose(vectors(basis, 12), V, atol=1e-10)
         expected = np.linalg.norm(dense @ V[:, 1:11] - V[:, 1:11] * np.arange(10), axis=0)
         np.testing.assert_allclose(space.residual_norms(np.arange(10.0), 1), expected, atol=1e-10)
+        filters = [filter, Filter(3, 0.0, 0.9)]
+        space.filter(filters, 2, 5)
+        V[:, 2:7] = (U * np.prod([one(values) for one in filters], axis=0)) @ (U.T @ V[:, 2:7])
+        np.testing.assert_allclose(vectors(basis, 12), V, atol=1e-10)
         turn = rng.standard_normal((9, 6))
         space.rotate(turn, 3)
         np.testing.assert_allclose(vectors(basis, 9), np.hstack([V[:, :3], V[:, 3:] @ turn]), atol=1e-10)

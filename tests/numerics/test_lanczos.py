@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.linalg import eig_banded
 
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.eigen import lanczos, refinement
 from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import _expand, begin, solve
@@ -53,8 +53,11 @@ class DenseSpace:
     def take(self, start, width):
         self.last = self.V[:, start : start + width]
 
-    def put(self, start):
-        self.V = np.hstack([self.V[:, :start], self.W, self.V[:, start + self.W.shape[1] :]])
+    def filter(self, filters, start, width):
+        for filter in filters:
+            self.take(start, width)
+            self.apply(filter)
+            self.V = np.hstack([self.V[:, :start], self.W, self.V[:, start + width :]])
 
     def append(self, Q):
         self.last = (self.W @ Q).astype(self.V.dtype)
@@ -564,8 +567,9 @@ class Steps:
         P = (groups[:, None] == np.arange(groups[-1] + 1)) * np.linalg.norm(known, axis=1)[:, None]
         self.P, self.space, self.known, self.n_asked = P / np.linalg.norm(P, axis=0), space, known, 0
 
-    def propose(self, k):
+    def propose(self, k, largest):
         self.n_asked += 1
+        assert largest >= np.linalg.norm(self.known, axis=0).max() - 1e-12
         values, U = np.linalg.eigh(self.P.T @ self.space.K @ self.P)
         self.U = self.P @ U[:, ::-1][:, self.known.shape[1] :][:, :k]
         values = values[::-1][self.known.shape[1] :][:k]
@@ -605,8 +609,23 @@ def test_values_that_crowd_are_told_apart_from_a_coarse_start(n_paths):
     assert residuals.max() <= 1e-4
 
 
+def test_filters_smooth_first_and_never_end_nearer_than_the_approximations_allow():
+    values = 1 - np.linspace(1e-4, 1e-3, 20)
+    first = refinement._filters(values, (5, 11, 25), 2.0)
+    assert [filter.degree for filter in first] == [5, 11, 25]
+    for filter in first:
+        assert filter(1.0) == pytest.approx(refinement.AMPLIFICATION)
+        assert filter.edge < 1 - 2e-3
+    (last,) = refinement._filters(values, (101,), 2.0)
+    assert last.edge == pytest.approx(1 - 2e-3)
+    assert 55 < last.degree < 101
+    (nearer,) = refinement._filters(values, (101,), 1.5)
+    assert nearer.edge == pytest.approx(1 - 1.5e-3)
+
+
 def test_the_limit_on_products_leaves_the_refined_vectors(monkeypatch):
     monkeypatch.setattr("bigsmic.numerics.eigen.refinement.AMPLIFICATION", 8.0)
+    monkeypatch.setattr("bigsmic.numerics.eigen.refinement.FIRST_DEGREES", (11,))
     with pytest.warns(ConvergenceWarning, match="of 10 eigenpairs reached"):
         K, space, _, result = crowded(rows=6, max_matvecs=700)
     assert 1 <= result.n_converged < 10
@@ -637,6 +656,7 @@ def test_a_coarse_start_is_not_asked_for_values_that_do_not_crowd():
 def test_a_solve_that_takes_a_coarse_start_resumes_with_the_same_bits(monkeypatch):
     monkeypatch.setattr("bigsmic.numerics.eigen.refinement.PASSES", 1)  # so that restarts follow
     monkeypatch.setattr("bigsmic.numerics.eigen.refinement.AMPLIFICATION", 8.0)
+    monkeypatch.setattr("bigsmic.numerics.eigen.refinement.FIRST_DEGREES", (11,))
     seen = []
 
     def keep(space, state):

@@ -27,8 +27,9 @@ from bigsmic.types import Floats, Integers
 
 STRONG = 0.1
 """Share of the largest weight of a row from which on a neighbour may be in its aggregate: no edges between parts."""
-BEYOND_ONE, TOLERANCE = 1.001, 1e-6
-"""Shift of the inverse iteration for the coarse matrix, and its relative tolerance."""
+BEYOND, TOLERANCE = 0.001, 1e-6
+"""Distance of the shift of the inverse iteration for the coarse matrix from the largest value, and its relative
+tolerance."""
 LEAST_GAIN = 0.9
 """Share of the groups that may be left by a round of joining; if more are, it was the last."""
 
@@ -153,10 +154,12 @@ class Aggregates:
         return np.asfortranarray(self._roots[rows, None] * U[self._groups[rows]], dtype=np.float32)
 
 
-def coarse_eigenvectors(weights: csr_array, mass: Floats, n_known: int, k: int) -> tuple[Floats, Floats]:
+def coarse_eigenvectors(
+    weights: csr_array, mass: Floats, n_known: int, k: int, largest: float = 1.0
+) -> tuple[Floats, Floats]:
     """Largest eigenpairs of the coarse matrix ``A_yz = W_yz / sqrt(mass_y mass_z)`` after the first `n_known`.
 
-    They are those of ``(A - s I)^-1`` nearest to s, which is beyond 1: few steps, however they crowd, and a sparse
+    They are those of ``(A - s I)^-1`` nearest to s, which is beyond all: few steps, however they crowd, and a sparse
     factorisation.
 
     Parameters
@@ -165,6 +168,8 @@ def coarse_eigenvectors(weights: csr_array, mass: Floats, n_known: int, k: int) 
     mass : ndarray of float64, shape (m,)
     n_known, k : int
         Their sum is less than m.
+    largest : float
+        Of the values of N, about.
 
     Returns
     -------
@@ -175,6 +180,6 @@ def coarse_eigenvectors(weights: csr_array, mass: Floats, n_known: int, k: int) 
     """
     roots = diags_array(1.0 / np.sqrt(mass))
     A, start = csc_array(roots @ weights @ roots), generator(0, "aggregates").standard_normal(len(mass))
-    values, U = eigsh(A, n_known + k, sigma=BEYOND_ONE, v0=start, tol=TOLERANCE)
+    values, U = eigsh(A, n_known + k, sigma=largest + BEYOND, v0=start, tol=TOLERANCE)
     order = np.argsort(-values, kind="stable")[n_known:]
     return values[order], U[:, order] / np.sqrt(mass)[:, None]

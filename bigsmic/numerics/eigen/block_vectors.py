@@ -8,7 +8,7 @@ files. Dense work runs over tiles of rows that stay in cache, in float32 (or flo
 float64. All bounds are fixed, so that results do not depend on threads or on where vectors are stored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -132,24 +132,19 @@ class RowSpace:
         self._last = self._empty(width)
         self.shard.for_each_block(lambda p: self._copy_last(p, start))
 
-    def put(self, start: int) -> None:
-        """``V[:, start:] <- W``, as many columns as W has."""
-        self._fetch_work()
-        self.shard.for_each_block(lambda p: self._write(p, start, np.asfortranarray(self._work[self.shard.rows(p)])))
-
     def apply(self, filter: Filter) -> Floats:
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments.
 
         V_last is given up.
         """
-        newer = self._last
-        self._last = self._empty(0)
-        self._drop_work()
-        older = self._second_block(newer.shape[1])
-        for j in range(filter.degree):
-            newer = self._recur(filter, older, newer, is_first=j == 0)
-        self._work = newer
+        self._work = self._filtered([filter])
         return self.shard.sum_over_blocks(lambda p: self._moments(p, self._work[self.shard.rows(p)]))
+
+    def filter(self, filters: Sequence[Filter], start: int, width: int) -> None:
+        """``V[:, start:start + width] <- p(K) V[:, start:start + width]``, p the product of some filters."""
+        self.take(start, width)
+        found = self._filtered(filters)
+        self.shard.for_each_block(lambda p: self._write(p, start, np.asfortranarray(found[self.shard.rows(p)])))
 
     def project(self, S: Floats, Q: Floats) -> Floats:
         """``W <- (W - V S) Q``; return the moments."""
@@ -263,6 +258,17 @@ class RowSpace:
     def residual_norms(self, values: Floats, start: int) -> Floats:
         """True residual norms of the columns from `start` on; see `squared_residuals`. The shard must have all rows."""
         return residual_norms(self.squared_residuals, values, start)
+
+    def _filtered(self, filters: Sequence[Filter]) -> Floats:
+        """V_last, which is given up, after some filters; W is given up first."""
+        newer = self._last
+        self._last = self._empty(0)
+        self._drop_work()
+        older = self._second_block(newer.shape[1])
+        for filter in filters:
+            for j in range(filter.degree):
+                newer = self._recur(filter, older, newer, is_first=j == 0)
+        return newer
 
     def _recur(self, filter: Filter, older: SpareVectors, newer: Floats, is_first: bool) -> Floats:
         """``(2/h) (K - c) newer - older``; in the first step ``(1/h) (K - c) newer``. Then `older` holds `newer`."""
@@ -388,9 +394,9 @@ class GroupSpace:
         """``V_last <- V[:, start:start + width]``."""
         self._waiting.append(("take", start, width))
 
-    def put(self, start: int) -> None:
-        """``V[:, start:] <- W``, as many columns as W has."""
-        self._waiting.append(("put", start))
+    def filter(self, filters: Sequence[Filter], start: int, width: int) -> None:
+        """``V[:, start:start + width] <- p(K) V[:, start:start + width]``, p the product of some filters."""
+        self.finish(("filter", filters, start, width))  # now: many calls at once would take too long
 
     def append(self, Q: Floats) -> None:
         """``V_last <- W Q``, ``V <- [V, V_last]``."""

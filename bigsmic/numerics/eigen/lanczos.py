@@ -57,7 +57,7 @@ from bigsmic.numerics.eigen.convergence import (
 )
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
 from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
-from bigsmic.numerics.eigen.refinement import CoarseStart, is_crowded, refine
+from bigsmic.numerics.eigen.refinement import CoarseStart, may_crowd, refine
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
@@ -141,7 +141,7 @@ def solve(  # noqa: PLR0913
         state = begin(space, params, known, warm_filter)
     while state.goes_on:
         state = step(space, params, state)
-        if coarse is not None and state.goes_on and not state.asked_coarse and is_crowded(params, state):
+        if coarse is not None and state.goes_on and not state.asked_coarse and may_crowd(params, state):
             state = _start_refined(space, params, state, coarse)
         if on_restart is not None and state.goes_on:
             on_restart(state)

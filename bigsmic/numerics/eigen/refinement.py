@@ -1,8 +1,8 @@
 """Refinement of approximate eigenvectors, for eigenvalues that crowd: filtered subspace iteration, in which all stay.
 
 A block of Lanczos begins with a mixture of approximate vectors; where eigenvalues crowd, it takes thousands of products
-to tell them apart again. Here, a Chebyshev polynomial damps what is left of small eigenvalues in every vector, and the
-Ritz vectors of all together are the next approximations ([1]_). Those that are eigenvectors are locked.
+to tell them apart again. Here, Chebyshev polynomials damp what is left of small eigenvalues in every vector, and the
+Ritz vectors of all together are the next approximations ([1]_). Those that are eigenvectors are not filtered again.
 
 References
 ----------
@@ -11,8 +11,9 @@ References
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,20 +26,32 @@ from bigsmic.types import Floats
 
 CROWDED = 5e-3
 """Distance from 1 within which all wanted values crowd: as on the graph of many rows in a plane, or along curves."""
-ABOVE = 5e-4
-"""Distance above 1 of the largest value, for matrices other than N, up to which the same holds; below the shift of the
-inverse iterations of coarse starts."""
+NEAR = 0.05
+"""Distance from 1 of all wanted Ritz values from which on they may be crowding, so that approximations are asked for:
+they tell at once, and Ritz values come nearer for a thousand products more."""
+ABOVE = 1.5e-3
+"""Distance above 1 of the largest value, for matrices other than N, up to which the same holds. The vectors of larger
+ones are confined to few rows, and nothing like constant on aggregates."""
 SMOOTH = 0.02
 """Largest distance from 1 of the Ritz values of approximations from which their refinement is the shorter way."""
 MORE = 1.25, 4
 """Vectors that are refined, as many times as are wanted, and how many more."""
 AMPLIFICATION, BEYOND = 100.0, 2.0
-"""Amplification of the eigenvalue 1 by a filter, and where its interval ends: distance from 1, in those of the smallest
-of the values. Vectors between are damped little, but approximations have hardly any of them."""
+"""Amplification of the largest value by a filter, and where the interval of the last one ends: distance from that
+value, in those of the smallest of the values. Vectors between are damped little, but approximations have hardly any of
+them. Where they have, the interval ends half as far from the smallest with each further filter."""
+FIRST_DEGREES, GROWTH = (5, 11, 25), 2.2
+"""Degrees of the filters before the first Ritz vectors, and by how much degrees grow from pass to pass afterwards. The
+first ones smooth, which approximations need most; few need what is damped only by a high degree."""
 DEGREES = 3, 401
 """Least and largest degree of a filter, both odd."""
 PASSES = 20
-"""Largest number of filters, each for the Ritz values after the one before."""
+"""Largest number of passes, each with filters for the Ritz values after the one before."""
+SHARE = 1.0
+"""Largest residual norm of an eigenvector, in the distance of the smallest wanted value from the largest one."""
+KEPT = 0.5
+"""The same where a solve for more follows, in that of an eigenvector otherwise: what the vectors lack that it is given,
+its own cannot get."""
 ORTHONORMALISATIONS = 3
 GRAM = Filter(degree=0)
 """The polynomial 1, whose moments are inner products of the columns themselves."""
@@ -47,8 +60,11 @@ GRAM = Filter(degree=0)
 class CoarseStart(Protocol):
     """Protocol of approximations of the eigenvectors after known ones."""
 
-    def propose(self, k: int) -> Floats | None:
-        """Ritz values of k approximations, descending; None if there are none near enough, see :data:`SMOOTH`."""
+    def propose(self, k: int, largest: float) -> Floats | None:
+        """Ritz values of k approximations, descending; None if there are none near enough, see :data:`SMOOTH`.
+
+        The largest eigenvalue is about `largest`.
+        """
         ...
 
     def append(self) -> None:
@@ -56,12 +72,12 @@ class CoarseStart(Protocol):
         ...
 
 
-def is_crowded(params: LanczosParams, state: LanczosState) -> bool:
-    """Whether all wanted Ritz values are so near to 1 that Lanczos would take thousands of products to part them."""
+def may_crowd(params: LanczosParams, state: LanczosState) -> bool:
+    """Whether all wanted Ritz values are near 1, where Lanczos may take thousands of products to part them."""
     values = np.sort(np.concatenate([state.locked_values, state.filter.inverse(state.images)]))
     if state.width == 0 or len(values) < params.n_wanted:
         return False
-    return bool(values[-params.n_wanted] >= 1.0 - CROWDED and values[-1] <= 1.0 + ABOVE)
+    return bool(values[-params.n_wanted] >= 1.0 - NEAR and values[-1] <= 1.0 + ABOVE)
 
 
 def refine(
@@ -87,68 +103,109 @@ def refine(
         with the basis as it was, if there are no approximations.
     """
     n_known = state.n_known
-    n_left = params.n_wanted - n_known
-    values = coarse.propose(math.ceil(MORE[0] * n_left) + MORE[1])
+    largest = float(max(1.0, state.filter.inverse(state.images).max(initial=1.0), *state.locked_values))
+    values = coarse.propose(math.ceil(MORE[0] * params.n_wanted) + MORE[1] - n_known, largest)
     if values is None:
         return None
     space.recall(np.zeros((space.n_columns - n_known, 0)), n_known)
     coarse.append()
-    state = replace(
+    found = _Refined(values, np.full(len(values), np.inf), 0, state.n_matvecs)
+    degrees: tuple[int, ...] = FIRST_DEGREES
+    beyond, n_passes = BEYOND, 0
+    while n_passes < PASSES:
+        n_passes += 1
+        filters = _filters(found.values, degrees, beyond)
+        found = _pass(space, params, n_known, found, filters, bound)
+        if n_known + found.n_good == params.n_wanted or found.n_matvecs >= params.matvec_limit:
+            break
+        degrees, is_last = (_odd(GROWTH * filters[-1].degree),), filters[-1].degree < degrees[-1]
+        beyond = (1.0 + beyond) / 2 if is_last else beyond
+    good, others = slice(found.n_good), slice(found.n_good, None)
+    return replace(
         state,
-        images=np.zeros(0),
-        norms=np.zeros(0),
+        images=state.filter(found.values[others]),
+        norms=found.norms[others],
         width=0,
-        locked_values=state.locked_values[:n_known],
-        locked_norms=state.locked_norms[:n_known],
+        locked_values=np.append(state.locked_values[:n_known], found.values[good]),
+        locked_norms=np.append(state.locked_norms[:n_known], found.norms[good]),
+        n_propagated=n_known + found.n_good,
         n_turns=state.n_turns + 1,
+        n_matvecs=found.n_matvecs,
+        n_restarts=state.n_restarts + n_passes,
         asked_coarse=True,
     )
-    for _ in range(PASSES):
-        if state.n_locked >= params.n_wanted or state.n_matvecs >= params.matvec_limit:
-            break
-        state, values = _pass(space, params, state, values, bound)
-    return state
+
+
+class _Refined(NamedTuple):
+    """Approximations after a pass, in the order of their columns: eigenvectors, others that are wanted, the rest.
+
+    Parameters
+    ----------
+    values, norms : ndarray of float64, shape (k,)
+        Ritz values, each part of them descending, and residual norms; infinite where they are not known.
+    n_good : int
+        Eigenvectors.
+    n_matvecs : int
+        Products so far.
+    """
+
+    values: Floats
+    norms: Floats
+    n_good: int
+    n_matvecs: int
 
 
 def _pass(
-    space: Space, params: LanczosParams, state: LanczosState, values: Floats, bound: float
-) -> tuple[LanczosState, Floats]:
-    """Filter the unlocked columns, take their Ritz vectors, and lock the leading ones that are eigenvectors.
+    space: Space, params: LanczosParams, n_known: int, last: _Refined, filters: Sequence[Filter], bound: float
+) -> _Refined:
+    """Filter the columns that are no eigenvectors yet, take the Ritz vectors of all, and see which ones are.
 
-    Return the state, and the Ritz values of the columns that are left.
+    Nothing is locked: eigenvectors become more exact with the others, and none is left that a larger one replaces.
     """
-    start, width = state.n_locked, params.block_width
-    filter = _filter(float(values[-1]))
+    start, width = n_known + last.n_good, params.block_width
     for lo in range(start, space.n_columns, width):
-        space.take(lo, min(width, space.n_columns - lo))
-        space.apply(filter)
-        space.put(lo)
-    _orthonormalise(space, start, width)
-    values = _rotate_to_ritz_vectors(space, start, width)
-    n_left = params.n_wanted - start
-    norms = space.residual_norms(values[:n_left], start)
-    passed = norms <= bound
-    n_new = len(passed) if passed.all() else int(np.argmin(passed))
-    found = replace(
-        state,
-        images=state.filter(values[n_new:]),
-        norms=np.append(norms[n_new:], np.full(len(values) - n_left, np.inf)),
-        locked_values=np.append(state.locked_values, values[:n_new]),
-        locked_norms=np.append(state.locked_norms, norms[:n_new]),
-        n_propagated=start + n_new,
-        n_matvecs=state.n_matvecs + (space.n_columns - start) * (filter.degree + 1) + n_left,
-        n_restarts=state.n_restarts + 1,
-    )
-    return found, values[n_new:]
+        space.filter(filters, lo, min(width, space.n_columns - lo))
+    _orthonormalise(space, n_known, width)
+    values = _rotate_to_ritz_vectors(space, n_known, width)
+    n_wanted = params.n_wanted - n_known
+    norms = space.residual_norms(values[:n_wanted], n_known)
+    distance = max(float(values[0]), 1.0) - values[n_wanted - 1]
+    limit = max(min(bound, SHARE * distance) * (KEPT if params.pauses else 1.0), 16 * space.eps)
+    good = np.flatnonzero(norms <= limit)
+    order = np.append(good, np.delete(np.arange(len(values)), good))
+    if len(good) < good.max(initial=-1) + 1:
+        space.rotate(np.eye(len(values))[:, order], n_known)
+    n_products = len(values) + n_wanted + (space.n_columns - start) * sum(filter.degree for filter in filters)
+    norms = np.append(norms, np.full(len(values) - n_wanted, np.inf))
+    return _Refined(values[order], norms[order], len(good), last.n_matvecs + n_products)
 
 
-def _filter(least: float) -> Filter:
-    """Filter that amplifies 1, and whose interval begins beyond the least of the values."""
-    edge = 1.0 - BEYOND * min(max(1.0 - least, LEAST_DISTANCE), 0.25)
-    half_width = (edge + 1.0) / 2
-    degree = math.acosh(AMPLIFICATION) / math.acosh((1.0 - edge) / half_width + 1.0)
-    degree = max(2 * int((min(degree, DEGREES[1]) - 1) / 2) + 1, DEGREES[0])
-    return Filter(degree, edge - half_width, half_width)
+def _filters(values: Floats, degrees: Sequence[int], beyond: float) -> list[Filter]:
+    """Filters of these degrees for approximations with such Ritz values, each of which amplifies the largest one.
+
+    The interval of none ends nearer to it than `beyond` says: where that of a degree would, the last filter is of the
+    degree for which it ends there.
+    """
+    top = max(float(values.max()), 1.0)
+    nearest = top - beyond * min(max(top - float(values.min()), LEAST_DISTANCE), 0.25)
+    last = min(max(_odd(math.acosh(AMPLIFICATION) / math.acosh(_image(top, nearest))), DEGREES[0]), DEGREES[1])
+    few = [*(degree for degree in degrees if degree < last), last][: len(degrees)]
+    found = []
+    for degree in few:
+        image = math.cosh(math.acosh(AMPLIFICATION) / degree)
+        edge = nearest if degree == last else (2 * top + 1.0 - image) / (1.0 + image)
+        found.append(Filter(degree, (edge - 1.0) / 2, (edge + 1.0) / 2))
+    return found
+
+
+def _image(value: float, edge: float) -> float:
+    """Where the map from [-1, edge] to [-1, 1] takes a value."""
+    return 1.0 + 2.0 * (value - edge) / (edge + 1.0)
+
+
+def _odd(degree: float) -> int:
+    """The largest odd number up to a degree, which is at least 1."""
+    return 2 * int((degree - 1) / 2) + 1
 
 
 def _orthonormalise(space: Space, start: int, width: int) -> None:

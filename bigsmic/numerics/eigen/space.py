@@ -1,5 +1,6 @@
 """Protocol for the rows of a matrix, a basis and a working block, on which Lanczos operates."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,8 +11,8 @@ from bigsmic.numerics.eigen.chebyshev import Filter
 class Space(Protocol):
     """The rows of K, of the basis V (n x k), of its last block and of a working block W (n x w).
 
-    Every method is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape (k + w, w)
-    that stacks V'W on W'W, summed in a fixed order.
+    Every method is one map over row blocks, `apply` and `filter` one per degree. *Moments* are the float64 array of
+    shape (k + w, w) that stacks V'W on W'W, summed in a fixed order.
 
     Attributes
     ----------
@@ -45,8 +46,11 @@ class Space(Protocol):
         """``V_last <- V[:, start:start + width]``, a block that lies anywhere in V."""
         ...
 
-    def put(self, start: int) -> None:
-        """``V[:, start:] <- W``, as many columns as W has."""
+    def filter(self, filters: Sequence[Filter], start: int, width: int) -> None:
+        """``V[:, start:start + width] <- p(K) V[:, start:start + width]``, p the product of some filters.
+
+        W and V_last are given up.
+        """
         ...
 
     def append(self, Q: np.ndarray) -> None:
