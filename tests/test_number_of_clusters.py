@@ -788,7 +788,7 @@ def test_crumbs_are_not_taken_where_density_has_halved_a_cluster(disputed, monke
     monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1] and not threshold)
     monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: True)
     monkeypatch.setattr(choice, "are_agreed", lambda run, k: False)
-    monkeypatch.setattr(choice, "_has_halved", lambda context, w: True)
+    monkeypatch.setattr(choice, "_has_halved", lambda context, w, times: True)
     monkeypatch.setattr(choice, "rivals", lambda context: rivals)
     monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: association})
     assert choice.best_claim(context) == rivals[taken]
@@ -828,6 +828,35 @@ APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]]
 )
 def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, shared, halved):
     assert choice._has_halved(_with_evidence(z, [9, 9, 9], kurtosis, shared), 0) == halved
+
+
+@pytest.mark.parametrize(("lumped", "halved"), [(2, True), (4, False)])
+def test_a_cluster_is_clearly_halved_if_many_more_rows_are_than_valleys_lump_together(lumped, halved):
+    shared = np.array([[9 - lumped, lumped, 0], [0, 9, 0], [0, 0, 9]])  # the last two are halves, of nine rows each
+    context = _with_evidence([5.0, 0.9], [9, 9, 9], [0.0, -0.2], shared)
+    assert choice._has_halved(context, 0)
+    assert choice._has_halved(context, 0, choice.CLEARLY) == halved
+
+
+@pytest.mark.parametrize(
+    ("agreement", "shown", "times", "taken"),
+    [(0.81, -1, 1.0, 1), (0.71, -1, 3.0, 1), (0.69, -1, None, 0), (0.81, -4, 3.0, 1), (0.71, 1, None, 0)],
+)
+def test_beyond_what_is_shown_a_cluster_must_be_clearly_halved(disputed, monkeypatch, agreement, shown, times, taken):
+    """With much agreement on a few less, or on what was asked for, any halves of a cluster are enough."""
+    context = disputed[2]._context
+    rivals, asked = list(choice.rivals(context)), []
+    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1] and not threshold)
+    monkeypatch.setattr(shown_number, "_agreement_at", lambda run, n_clusters: agreement)
+    monkeypatch.setattr(shown_number, "counted", lambda run: context.settings.n_clusters + shown)
+    monkeypatch.setattr(shown_number, "are_some_more", lambda n_clusters, found: n_clusters == found + 1)
+    monkeypatch.setattr(shown_number, "are_by_size", lambda run, n_clusters: False)
+    monkeypatch.setattr(choice, "are_agreed", lambda run, k: False)
+    monkeypatch.setattr(choice, "_has_halved", lambda context, w, times: asked.append(times) or True)
+    monkeypatch.setattr(choice, "rivals", lambda context: rivals)
+    monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: 0.7})
+    assert choice.best_claim(context) == rivals[taken]
+    assert asked == ([times] if times else [])
 
 
 def test_density_has_halved_a_cluster_if_it_lacks_one():
@@ -873,7 +902,13 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypat
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
     monkeypatch.setattr(choice, "are_separated", lambda *_: False)
-    for name, value in {"counted": None, "are_agreed": False, "are_fewer": False, "_gain": 0.0}.items():
+    for name, value in {
+        "counted": None,
+        "are_agreed": False,
+        "are_fewer": False,
+        "are_beyond": False,
+        "_gain": 0.0,
+    }.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
     assert choice.best_claim(context) == taken
 
@@ -884,7 +919,14 @@ def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
     context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
-    found = {"are_joined": False, "counted": 3, "are_agreed": False, "are_fewer": False, "_gain": 0.0}
+    found = {
+        "are_joined": False,
+        "counted": 3,
+        "are_agreed": False,
+        "are_fewer": False,
+        "are_beyond": False,
+        "_gain": 0.0,
+    }
     for name, value in found.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
     assert choice.best_claim(context) == 0
@@ -896,7 +938,7 @@ def test_labels_by_valleys_of_clearly_larger_modularity_are_taken(monkeypatch, m
     context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "modularities", lambda context: [0.9, 0.95, modularity])
-    for name in ("are_joined", "counted", "are_agreed", "are_fewer", "are_separated"):
+    for name in ("are_joined", "counted", "are_agreed", "are_fewer", "are_beyond", "are_separated"):
         monkeypatch.setattr(choice, name, lambda *_: None)
     assert choice.best_claim(context) == taken
 

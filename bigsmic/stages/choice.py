@@ -17,6 +17,7 @@ from bigsmic.stages.labelings import Reader
 from bigsmic.stages.ratings import associations, modularities, normalized_cuts
 from bigsmic.stages.shown_number import (
     are_agreed,
+    are_beyond,
     are_fewer,
     are_joined,
     are_parts,
@@ -35,6 +36,9 @@ most of the weight of the smallest lies outside, and these are crumbs."""
 CLEAR_GAIN = 0.008
 """Difference in modularity from which labels by valleys are taken: it prefers clusters of even sizes, as those by
 density have."""
+CLEARLY = 3.0
+"""Rows that density has outside the largest part of their whole, in those that valleys lump together, from which on it
+has clearly halved a cluster."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -73,8 +77,9 @@ def best_claim(context: Context) -> int:
       all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
       is enough where they agree on the requested ones, and the data show clusters.
     - They agree on the requested ones where the data show clusters, or on fewer that the data show, and density has
-      halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least, if that is more than
-      crumbs; no cut may have all clusters separated.
+      halved a large cluster: see :func:`_has_halved`. If it clearly has, less agreement, on any number of fewer, is
+      enough. Then valleys cut off what hangs on least, if that is more than crumbs; no cut may have all clusters
+      separated.
     - Distances tell which groups belong together, and the graph does not.
     - Their modularity is clearly larger, though it prefers clusters of even sizes, as those by density have.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
@@ -96,8 +101,9 @@ def best_claim(context: Context) -> int:
     if on_asked or on_shown:
         in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
         claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
-    if (sure or are_fewer(context.run, c)) and associations(context)[by_valleys[0]] >= LEAST_ASSOCIATION:
-        claims.append((_has_halved(context, by_density), 0.0))
+    on_fewer = sure or are_fewer(context.run, c)
+    if (on_fewer or are_beyond(context.run, c)) and associations(context)[by_valleys[0]] >= LEAST_ASSOCIATION:
+        claims.append((_has_halved(context, by_density, 1.0 if on_fewer else CLEARLY), 0.0))
     if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
         return by_valleys[0]
     are_few = bool(specs_of(context).fine_sets)
@@ -122,8 +128,10 @@ def _have_rows(context: Context, w: int) -> bool:
     return bool(np.count_nonzero(counts) == context.settings.n_clusters)
 
 
-def _has_halved(context: Context, w: int) -> bool:
-    """Whether a requested cluster has no rows, or others are halves of one, of more rows than valleys lump together.
+def _has_halved(context: Context, w: int, times: float = 1.0) -> bool:
+    """Whether a requested cluster has no rows, or others are halves of one, and valleys lump fewer rows together.
+
+    So many times fewer, as is given.
 
     Two clusters are halves of one if they have a faint valley, and are together no flatter than one cluster is. Two
     that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between
@@ -135,7 +143,7 @@ def _has_halved(context: Context, w: int) -> bool:
     pairs, z = read("pairs"), read("z")
     halves = pairs[(z < FAINT) & (read("kurtosis") >= FLAT)]
     shared = read("shared")
-    return rows_split(shared.sum(axis=1), halves) > rows_lumped(shared, pairs[z < THRESHOLD / 2])
+    return rows_split(shared.sum(axis=1), halves) > times * rows_lumped(shared, pairs[z < THRESHOLD / 2])
 
 
 def weakest_valley(context: Context) -> float:

@@ -1,12 +1,13 @@
 """Approximate eigenvectors of an eigenproblem, from those of aggregates of its rows."""
 
+import math
 from typing import Any
 
 import numpy as np
 
 from bigsmic.numerics.eigen.aggregates import coarse_eigenvectors
 from bigsmic.numerics.eigen.block_vectors import GroupSpace
-from bigsmic.numerics.eigen.refinement import SMOOTH
+from bigsmic.numerics.eigen.refinement import MORE, SMOOTH
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.types import Floats
 
@@ -15,10 +16,12 @@ MOST_AGGREGATES = 20_000, 4_000
 ROWS = 8
 """Fewest rows of an aggregate, in the mean."""
 MOST_ENTRIES = 150_000
-"""Entries of a coarse matrix, whose factors have some thirty times as many in a plane."""
+"""Entries of a coarse matrix, whose factors have some eight times as many in a plane."""
 MOST_NEIGHBORS = 20
 """Neighbours of an aggregate, in the mean, up to which aggregates lie along curves or surfaces: the factors of other
 coarse matrices would be dense."""
+FACTOR_ENTRIES = 50
+"""Entries of both factors for each aggregate in a plane."""
 FEWEST_AGGREGATES = 4
 """Aggregates for each vector, from which on they can show it."""
 
@@ -78,6 +81,12 @@ class CoarseStart:
         """Append them to the basis."""
         self._space.finish(("write_coarse", self._U), ("drop_aggregates",))
         self._space.n_columns += self._U.shape[1]
+
+
+def coarse_bytes(n: int, n_wanted: int) -> int:
+    """Memory of the coarse matrix of n rows: vectors of its eigensolver, those that it returns, and factors."""
+    k = math.ceil(MORE[0] * n_wanted) + MORE[1]
+    return min(MOST_AGGREGATES[0], n // ROWS) * (8 * 3 * k + 12 * FACTOR_ENTRIES)
 
 
 def of(space: GroupSpace, eigenproblem: Eigenproblem, n_known: int) -> CoarseStart | None:

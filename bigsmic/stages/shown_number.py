@@ -23,6 +23,8 @@ AGREED = 0.85
 """The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
 """The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
+BEYOND_AGREED = 0.7
+"""The same where two clusters by density are clearly halves of one."""
 
 
 def was_run(run: Run) -> bool:
@@ -150,13 +152,25 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
-    shown = counted(run)
+    shown = _separated(run)
     if shown is None:
         return False
-    if run.info(NUMBER, 0)["surer"]:
-        shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
     more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
     return more and _agreement_at(run, shown) >= FEWER_AGREED
+
+
+def are_beyond(run: Run, n_clusters: int) -> bool:
+    """Whether more clusters are asked for than the data show, on which the labelings agree, if not quite."""
+    shown = _separated(run)
+    return shown is not None and n_clusters > shown and _agreement_at(run, shown) >= BEYOND_AGREED
+
+
+def _separated(run: Run) -> int | None:
+    """Number of clusters that valleys separate; None if the data show none."""
+    shown = counted(run)
+    if shown is not None and run.info(NUMBER, 0)["surer"]:
+        shown = run.info(NUMBER, 0)["shown"]
+    return shown
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:

@@ -30,6 +30,7 @@ from bigsmic.runtime.planning import (
     widened,
 )
 from bigsmic.settings.sequences import FINE_SET
+from bigsmic.stages.coarse_start import coarse_bytes
 from bigsmic.stages.labeling_specs import FINEST_CUT, LabelingSpecs, eigenproblems, valley_columns
 from bigsmic.stages.labelings import TILE_ROWS, gram_batches
 from bigsmic.stages.link_scores import N_TAKEN
@@ -205,7 +206,7 @@ class _Figures:
             task += 0 if basis else 2 * 4 * m * self.block_rows  # columns that are read, and their transformation
             task += 4 * self.params.block_width * self.block_rows * (2 if vectors else 4)
             on_disk = disk + (0 if basis else 4 * n * m) + (0 if vectors else 4 * n * self.params.block_width)
-            task = int(max(task, building))
+            task = int(max(task, building, coarse_bytes(n, self.params.n_wanted)))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
             sent = int(self.n_eigenproblems * products * 4 * lent_rows(self.size.n, self.size.n_workers))
             stage = replace(stage, passes=4 * self.n_eigenproblems, traffic_bytes=sent)
