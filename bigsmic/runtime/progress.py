@@ -26,7 +26,7 @@ STAGES = {
     "eigen": ("weights", "degree", "matrix", "known", "eigen"),
     "assign": ("frame", "assigned", "labeling"),
     "memberships": ("bandwidth", "tiles", "memberships"),
-    "ascent": ("start", "restart.ascent", "objective", "gradient", "ascent"),
+    "ascent": ("start", "restart", "objective", "gradient", "ascent"),
     "select": ("scores", "choice", "kept", "consensus", "eigenvector_sets", "propagated", "violated"),
     "output": (
         *("gaussians", "draft", "outvoted", "final", "sharpness"),

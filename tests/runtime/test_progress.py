@@ -25,6 +25,7 @@ def metered(*calls, n_rows=None):
 def test_a_step_stays_in_the_stage_that_it_is_met_in():
     assert stage_of("matrix.normalized.t3", "graph") == "eigen"
     assert stage_of("weights.t3", "assign") == "assign"
+    assert stage_of("restart.ascent.2", "scan") == "ascent"
     assert stage_of("something new", "select") == "select"
     assert stage_of("something new", "") == "something"
 
