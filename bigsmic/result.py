@@ -387,7 +387,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
                 f"{method}: got {', '.join(given)} with a dask array, whose predictions are a dask array that Dask "
                 "computes; leave it out, or give out= to write them"
             )
-        self._check_predicts()
+        self._check_predicts(method)
         lazily = Lazily(self, self._context.d, self._key)
         return lazily(method, self._dask_rows(data, lengths=False), Answer(dtype, width))
 
@@ -395,11 +395,11 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     def _key(self) -> str:
         return f"bigsmic-result-{uuid.uuid4().hex}"
 
-    def _check_predicts(self) -> None:
-        self._refuse_undecided("predict")
+    def _check_predicts(self, what: str = "predict") -> None:
+        self._refuse_undecided(what)
         if getattr(self.settings, "kernel", None) == "callable":
             raise InputError(
-                "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
+                f"{what}: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
             )
 
     def _predict(self, data: Any, **options: Any) -> tuple[Labels, Posterior]:
@@ -414,7 +414,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
         if _is_lazy(data, options):
             return self._ask(score, np.float32, data, options)
-        self._check_predicts()
+        self._check_predicts(score)
         return score_rows(self._context, self._dask_rows(data, lengths=True), score, **options)
 
     def _dask_rows(self, data: Any, lengths: bool) -> Any:

@@ -27,7 +27,7 @@ class ArchiveViews:
 
         @property
         def _context(self) -> Context: ...
-        def _check_predicts(self) -> None: ...
+        def _check_predicts(self, what: str = "predict") -> None: ...
         def _refuse_undecided(self, what: str) -> None: ...
         def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any: ...
 
@@ -91,7 +91,7 @@ class ArchiveViews:
         """
         from bigsmic.updates.updating import Update
 
-        self._check_predicts()
+        self._check_predicts("update")
         return Update.of(self._context, data, options)
 
     @property

@@ -374,6 +374,14 @@ def test_a_fit_without_labels_has_no_updates(rows):
         _ = bigsmic.fit(rows[:9], n_threads=1).updates  # fewer rows than valleys are tested for
 
 
+def test_what_a_fit_without_labels_refuses_has_the_name_of_what_was_called(rows):
+    result = bigsmic.fit(np.random.default_rng(0).normal(size=(300, 3)), **BRIEF)  # one blob, so no valleys
+    assert result.settings.undecided
+    for name in ("update", "novelty", "predict"):
+        with pytest.raises(InputError, match=f"^{name}: the fit was given no number of clusters"):
+            getattr(result, name)(rows)
+
+
 def test_nothing_new(archive, rows):
     _, result, _ = archive
     found = result.update(rows[:800])
