@@ -12,7 +12,7 @@ from bigsmic.store import absolute, is_local, open_array
 from bigsmic.store.objects import releasing_errors
 from bigsmic.store.redaction import shown
 from bigsmic.store.shards import Shards, is_sharded
-from bigsmic.store.sources.zarr_arrays import insisting, is_zarr
+from bigsmic.store.sources.zarr_arrays import insisting, is_zarr, mend_of
 from bigsmic.types import StorageOptions
 from bigsmic.validation import to_array
 
@@ -93,8 +93,7 @@ def _whole(name: str, array: Any) -> Any:
     except Exception as error:
         settle()
         raise StorageError(
-            f"{name}: {where} could not be read ({type(error).__name__}: {error}); a chunk of it is torn or "
-            "unreadable: restore it"
+            f"{name}: {where} could not be read ({type(error).__name__}: {error}); " + mend_of(error, "it")
         ) from error
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import partial
 
 import dask.array
 import numpy as np
@@ -23,6 +24,7 @@ from bigsmic.errors import (
     StorageError,
 )
 from bigsmic.numerics.eigen.basis import MemoryBasis, SplitBasis
+from bigsmic.store.side_inputs import read_array
 
 
 def _rows(n=100, d=5):
@@ -174,6 +176,21 @@ def test_a_torn_chunk_is_an_error(tmp_path, compressed):
     chunk.write_bytes(chunk.read_bytes()[:40])
     with pytest.raises(StorageError, match=r"rows 25:50 .* torn or unreadable"):
         store.open_source(path).read(20, 30)
+
+
+READS = [("input", lambda path: store.open_source(path).read(0, 9)), ("labels", partial(read_array, "labels"))]
+
+
+@pytest.mark.parametrize(("name", "read"), READS)
+def test_memory_that_runs_out_is_said_before_a_torn_chunk(tmp_path, monkeypatch, name, read):
+    path = _archive(tmp_path / "a.zarr", _rows(), (25, 5))
+
+    def full(self, selection):
+        raise MemoryError("Unable to allocate 763. MiB")
+
+    monkeypatch.setattr(zarr.Array, "__getitem__", full)
+    with pytest.raises(StorageError, match=f"^{name}: .*763. MiB.*memory ran out, .* a chunk is torn"):
+        read(path)
 
 
 # -- run directory

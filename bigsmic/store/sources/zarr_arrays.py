@@ -115,7 +115,7 @@ class ZarrSource(Shared, BandedSource):
             settle()
             raise StorageError(
                 f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
-                "a chunk of the archive is torn or unreadable: restore it"
+                + mend_of(error, "the archive")
             ) from error
 
     def _absent(self, paths: tuple[str, ...], lo: int, hi: int) -> StorageError:
@@ -140,6 +140,16 @@ class ZarrSource(Shared, BandedSource):
                 key = self.array.metadata.encode_chunk_key((i, j))
                 if any(path == key or path.endswith(f"/{key}") for path in paths):
                     yield key, f" (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
+
+
+def mend_of(error: Exception, what: str) -> str:
+    """What an error at reading chunks is taken for, and the remedy."""
+    if isinstance(error, MemoryError):  # of a torn chunk, too, if its header asks for a huge one
+        return (
+            f"memory ran out, as chunks of {what} are decoded whole: allow this process more, or write smaller chunks; "
+            "if there is enough, a chunk is torn: restore it"
+        )
+    return f"a chunk of {what} is torn or unreadable: restore it"
 
 
 def reopened(kind: type[ZarrSource], *arguments: Any) -> ZarrSource:
