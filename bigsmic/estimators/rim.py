@@ -1,5 +1,6 @@
 """scikit-learn clusterer by regularized information maximization."""
 
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.settings.rim import Settings
 from bigsmic.stages import columns
-from bigsmic.store import in_blocks, open_source, refuse_unreadable
+from bigsmic.store import in_blocks, open_source, refuse_unreadable, shown
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ class RIM(Clusterer):
     def _learn(self, X: ArrayLike, given: Mapping[str, ArrayLike | None]) -> None:
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
+        _refuse_paths(X)
         rows = self._in_memory(X, reset=first)
         side_inputs = checked_side_inputs(
             {name: array for name, array in given.items() if array is not None}, len(rows)
@@ -273,6 +275,15 @@ class RIM(Clusterer):
         )
         aim = Aim(reg, prior_of(settings), settings.tau)
         return objective_score(classifier, aim, self._rows(X, reset=False))
+
+
+def _refuse_paths(X: Any) -> None:
+    """Refuse an archive by its location, which `fit` reads in blocks: a chunk is in memory."""
+    if isinstance(X, str | os.PathLike):
+        raise InputError(
+            f"partial_fit: got the path {shown(X)!r}, and learns from chunks in memory; give rows of it, such as "
+            "zarr.open_array(path)[:10_000], or call fit, which reads a path in blocks"
+        )
 
 
 FAR = 1e300  # largest logit of a row whose logits overflow

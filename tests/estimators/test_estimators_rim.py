@@ -298,6 +298,13 @@ def test_clusters_of_a_stream_live_on_in_small_chunks(seed):
     assert adjusted_rand_score(y, stream.predict(X)) > 0.9
 
 
+def test_a_path_is_no_chunk(tmp_path):
+    estimator = RIM(3, **FAST)
+    for path in (tmp_path / "rows.zarr", str(tmp_path / "rows.zarr")):
+        with pytest.raises(InputError, match=r"partial_fit: got the path '.*rows.zarr', .* or call fit"):
+            estimator.partial_fit(path)
+
+
 def test_a_stream_has_a_score(blobs):
     X, _ = blobs
     streamed, fitted = RIM(3, **FAST).partial_fit(X), RIM(3, reg="4/N", **FAST).fit(X)
