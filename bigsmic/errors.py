@@ -122,6 +122,10 @@ class StorageError(BigsmicError, OSError):
     """A read or write failed."""
 
 
+ARE_KEPT = "a fit with out= goes on from its finished blocks"
+"""What a StorageError says that may be of a fit, or of predictions, an export or a save, which begin anew."""
+
+
 class BigsmicWarning(UserWarning):
     """Base class of bigsmic's warnings."""
 

@@ -160,7 +160,7 @@ def fit(
     RunError
         `out` belongs to other input or parameters, has another format, or is being written by another process.
     StorageError
-        A chunk is missing or torn, or the disk is full. Finished blocks are kept, and the same call resumes.
+        A chunk is missing or torn, or the disk is full. Finished blocks are kept in `out`, and the same call resumes.
     ClusterError
         The scheduler does not answer, workers cannot be used, or they are lost repeatedly. The same call resumes.
 

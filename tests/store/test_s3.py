@@ -386,7 +386,7 @@ def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy
     def fit(**more):
         return bigsmic.fit(address, 4, component="X", out=f"{url}/run.zarr", storage_options=options, **SMALL, **more)
 
-    with pytest.raises(StorageError, match=r"\(\d attempts in .*run the same command again: finished blocks are kept"):
+    with pytest.raises(StorageError, match=r"\(\d attempts in .*run the same command again: a fit with out= goes on"):
         fit(progress=gone)
     proxy.trouble = None
     np.testing.assert_array_equal(fit().labels, local_labels)
