@@ -5,6 +5,7 @@ memory, which is pickled with its bytes; other arrays are included as far as the
 with ``out=`` is opened again at its location, and must be the same run.
 """
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -175,16 +176,19 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
             f"save: {run.location} has only what predictions need, and is not a whole run; save the result of the fit"
         )
     refuse_taken(location)
+    is_new = is_local(location) and not os.path.lexists(location)
     try:
         made = Run(location, storage_options)
-    except (StorageError, KeyboardInterrupt):  # as on a full disk: what was begun would be refused as taken
-        if is_local(location):
+    except (StorageError, KeyboardInterrupt):  # as on a full disk: of what was begun nothing is left
+        if is_new:
             remove_unfinished(location)
         raise
-    if made.attribute("identity") is not None:  # behind a URL, or of a process that was quicker
-        made.close()
+    there = made.attribute("identity")
+    if there is not None and not (_is_begun(made) and there == _identity(context)):
+        made.close()  # behind a URL, of a process that was quicker, or a save of something else
         raise RunError(f"save: {made.location} is a run already, and nothing is overwritten; give another path or URL")
     try:
+        made.sweep()
         _copy(context, made)
     except BaseException:
         made.close()
@@ -196,29 +200,52 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
 
 
 def refuse_taken(location: StrPath) -> None:
-    """Refuse a local path that exists.
+    """Refuse a local path that exists, unless a save to it was killed, which the same save finishes.
 
     Raises
     ------
     RunError
     """
     place = absolute(as_location(location, "path"))
-    if is_local(place) and os.path.lexists(place):
+    if is_local(place) and os.path.lexists(place) and not _is_left(place):
         raise RunError(f"save: {place} exists already, and nothing is overwritten; give another path")
+
+
+def _is_left(place: str) -> bool:
+    try:
+        return _is_begun(Run(place, writable=False))
+    except (RunError, StorageError):  # whatever else is there
+        return False
+
+
+def _is_begun(run: Run) -> bool:
+    """Whether a save to this run has not ended."""
+    return run.attribute("saved") is not None and run.attribute("summary") is None
+
+
+def _identity(context: Any) -> dict[str, Any]:
+    """Identity of the run that a save makes."""
+    run = context.run
+    if not isinstance(run, Overlay):
+        return run.identity
+    cut = {"settings": context.settings.identity() | _kernel_of(run)}
+    found: dict[str, Any] = json.loads(json.dumps(run.identity | cut))
+    found.pop(LIKE, None)
+    return found
 
 
 def _copy(context: Any, made: Any) -> None:
     """Copy a whole run; the summary, which marks it as finished, last."""
     run, settings = context.run, context.settings
-    cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
-    made.bind({name: value for name, value in run.identity.items() if not cut or name != LIKE} | cut)
+    base = run.base_id if isinstance(run, Overlay) else run.id
+    whose = {"cut": {"run": base, "n_clusters": settings.n_clusters}} if isinstance(run, Overlay) else {}
+    made.bind(_identity(context), beside=whose | {"saved": {"run": base}})
     for stage, block in _finished(run):
         copy_block(run, made, stage, block)
     if not settings.undecided:
         for name in run.info("output", 0):
             copy_array(read_array(context, name), made, name)
-    whose = {"cut": {"run": run.base_id, "n_clusters": settings.n_clusters}} if isinstance(run, Overlay) else {}
-    made.update(whose | {name: run.attribute(name) for name in AT_THE_END})
+    made.update({name: run.attribute(name) for name in AT_THE_END})
 
 
 def is_cut(location: StrPath, base: Any, n_clusters: int, storage_options: Any = None) -> bool:

@@ -157,7 +157,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         Parameters
         ----------
         path : str or Path
-            Path or URL, which must not exist yet.
+            Path or URL, which must not exist yet, unless a save of the same to it was killed.
         storage_options : dict, optional
             For the file system behind a URL; never written anywhere.
 

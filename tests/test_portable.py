@@ -248,6 +248,36 @@ def test_a_run_that_another_process_saved_in_the_meantime_stays(results, tmp_pat
     np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").labels, saved.labels)
 
 
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_a_save_that_was_killed_is_finished_by_the_same_and_by_no_other(results, blobs, tmp_path, monkeypatch, place):
+    path = tmp_path / "run" if place == "disk" else "memory://killed/run"
+    cut, other, write, calls = results["smic"].cut(4), results["smic"].cut(3), Run.write, []
+
+    def killed(self, *arguments, **options):
+        calls.append(1)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return write(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write", killed)
+        patch.setattr("bigsmic.portable.remove_unfinished", lambda path: None)  # which a killed process does not do
+        with pytest.raises(KeyboardInterrupt):
+            cut.save(path)
+    begun = Run(path, writable=False).id
+    for result in (other, results["smic"], results["mspc"]):
+        with pytest.raises(RunError, match="is a run already, and nothing is overwritten"):
+            result.save(path)
+    with pytest.raises(RunError, match="is a saved cut at 4 clusters, which no fit resumes"):
+        fit(blobs[0], "smic", out=path)
+    saved = cut.save(path)
+    assert saved._run.id == begun
+    np.testing.assert_array_equal(saved.labels, cut.labels)
+    np.testing.assert_array_equal(saved.posterior[:], cut.posterior[:])
+    with pytest.raises(RunError, match="nothing is overwritten"):
+        cut.save(path)
+
+
 @pytest.mark.parametrize("file", ["zarr.json", "lease/zarr.json"])
 def test_a_save_that_cannot_begin_leaves_nothing(results, tmp_path, monkeypatch, file):
     create = LocalBytes.create

@@ -34,7 +34,7 @@ from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
 FORMAT_VERSION = 7
-SEALED = ("identity", "summary", "kept", "cut")  # attributes of the run that are used only if their checksum matches
+SEALED = ("identity", "summary", "kept", "cut", "saved")  # attributes used only if their checksum matches
 AT_THE_END = ("summary", "kept")  # those that a fit writes when it ends
 
 
@@ -168,7 +168,9 @@ class RunGroup(Shared):
     def __repr__(self) -> Any:
         return f"Run({self.location!r})"
 
-    def bind(self, identity: dict[str, Any], readable: Callable[[Any], Any] = lambda identity: identity) -> None:
+    def bind(
+        self, identity: dict[str, Any], readable: Callable[[Any], Any] = lambda identity: identity, beside: Any = None
+    ) -> None:
         """Store the identity of the run, or check that the stored one is equal; of a run open for reading, only check.
 
         Parameters
@@ -176,6 +178,8 @@ class RunGroup(Shared):
         identity : dict
         readable : callable
             Makes of an identity what messages show of it, such as the options that a caller knows.
+        beside : dict, optional
+            Further attributes of a run that has no identity yet, stored with it at once.
 
         Raises
         ------
@@ -190,7 +194,8 @@ class RunGroup(Shared):
                 raise RunError(f"run: {self.location} has no identity of a fit; give another out=")
             if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
                 raise RunError(f"run: {self.location} has blocks but no identity of their fit; give another out=")
-            self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
+            new = {RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity}
+            self.update(new | writer | (beside or {}))
         elif stored != identity:
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
