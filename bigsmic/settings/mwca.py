@@ -52,7 +52,7 @@ class Settings(MethodSettings):
         least=1,
         help="Number of starts, of which the best is kept. The first is from k-means, the others are random.",
     )
-    t: int = option(10, INTEGER, least=1, help="Neighbours of each row in the graph.")
+    t: int = option(10, INTEGER, least=1, help="Neighbours of each row in the graph; none with a dense kernel.")
     n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
     bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP)
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
