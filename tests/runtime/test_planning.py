@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ import bigsmic
 from bigsmic.engines import memory
 from bigsmic.errors import InputError, PlanError
 from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.numerics.labeling import consensus
 from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.settings.smic import resolve
@@ -59,6 +61,22 @@ def test_noise_is_planned():
     plain, noisy = plan_of(50_000, 50, 10).stages["output"], plan_of(50_000, 50, 10, noise=True).stages["output"]
     assert noisy.disk_bytes == plain.disk_bytes + 8 * 50_000  # scores in both orders
     assert noisy.fixed_bytes > plain.fixed_bytes
+
+
+def test_a_consensus_of_many_clusters_takes_what_is_planned():
+    """The matrices of every two labels: shared rows of all labelings and of one set, and those of the merges."""
+    labels = np.arange(400)[:, None].repeat(12, axis=1)
+    tracemalloc.start()
+    try:
+        sums = consensus.label_gram(labels, [400] * 12)
+        shared = sums.copy()
+        tracemalloc.reset_peak()
+        consensus.consensus_tree(shared, [400] * 12)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    stage = plan_of(4_000, 8, 400, n_threads=1).stages["select"]
+    assert 0.98 * peak < stage.fixed_bytes + stage.task_bytes < 1.5 * peak
 
 
 def n_on_disk(plan):

@@ -279,7 +279,10 @@ class _Figures:
         return StagePlan("valleys", self.n_groups, int(fixed), int(task), disk_bytes=disk, passes=2 + 2 * n_sources)
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
-        """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating."""
+        """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating.
+
+        Before that, rows that every two labels of all labelings share: partial sums, then matrices of a consensus.
+        """
         settings, n = self.settings, self.size.n
         b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
         rows = self.block_rows * drawn // n
@@ -289,16 +292,17 @@ class _Figures:
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
         held = self.size.held_rows
         rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
+        depth = math.ceil(math.log2(max(2, self.n_groups)))
+        shared = 8 * (self.n_candidates * self.c) ** 2
         for gammas in range(n_gammas, 0, -1):
             sums = sums_bytes(b, gammas, 5, self.n_scored, self.c)
-            depth = math.ceil(math.log2(max(2, self.n_groups)))
             flops = 2.0 * drawn * b * (b / 2 + self.n_scored) * n_gammas
             # the term that each task computes, partial sums waiting in the tree, and one being added
             stage = StagePlan(
                 "select",
                 self.n_groups,
-                int(max((depth + 1) * sums, rated)),
-                int(max(votes, work + sums)),
+                int(max((depth + 1) * max(sums, shared), (CONSENSUS_MATRICES - 1) * shared, rated)),
+                int(max(votes, work + sums, shared)),
                 flops=flops,
             )
             passes = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_PASSES * self.links
@@ -328,6 +332,7 @@ class _Figures:
 PLACES = ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
 """Whether basis, matrix and vectors between products are in memory, from the fastest choice to the smallest one."""
 VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
+CONSENSUS_MATRICES = 4  # of every two labels at once: shared rows, those of one set, their means and ratios
 CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
 LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
 REMEDIES = dict.fromkeys(("neighbors", "graph"), "ask for fewer neighbours")

@@ -209,11 +209,15 @@ def merge_tree(G: Floats, power: float = 1.0) -> MergeTree:
     -----
     O(m) per merge, as the largest ratio of every row is kept, and O(m^2) where most rows lose theirs.
     """
-    G = (G + G.T) / 2
+    G = G + G.T  # in place from here on, as each of these may have hundreds of MiB
+    G /= 2
     n_columns, p = len(G), G.sum(axis=1)
     columns = np.flatnonzero(p >= NEGLIGIBLE_MEAN)
-    G, p = G[np.ix_(columns, columns)], p[columns]
-    ratio = G / np.multiply.outer(p, p) ** power
+    if len(columns) < n_columns:
+        G, p = G[np.ix_(columns, columns)], p[columns]
+    ratio = np.multiply.outer(p, p)
+    ratio **= power
+    np.divide(G, ratio, out=ratio)
     np.fill_diagonal(ratio, -np.inf)
     merges = np.empty((max(0, len(p) - 1), 2), dtype=np.int64)
     ratios = np.empty(len(merges))
