@@ -210,6 +210,19 @@ def test_other_separators_are_refused_with_a_command_that_mends_the_table(tmp_pa
     np.testing.assert_allclose(source.read(0, 3000), ROWS)
 
 
+@pytest.mark.parametrize(
+    "index", [pd.RangeIndex(3000), pd.RangeIndex(0, 6000, 2), pd.Index(np.arange(3000)[::-1])], ids=str
+)
+def test_an_index_of_parquet_is_no_column(tmp_path, index):
+    """Pandas writes an index of even numbers as its bounds; Dask looks for a column of its name."""
+    frame = pd.DataFrame(ROWS, columns=NAMES, index=index.rename("time"))
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=1000)
+    source = open_source(tmp_path / "rows.parquet")
+    assert list(source.column_names) == NAMES
+    assert np.array_equal(source.read(900, 2100), ROWS[900:2100])
+    assert np.array_equal(open_source(tmp_path / "rows.parquet", "noise,load").read(5, 9), ROWS[5:9, [2, 0]])
+
+
 def test_a_file_that_is_no_parquet_or_goes_away(tmp_path, tables):
     with pytest.raises(InputError, match="could not be read as a table"):
         open_source(written(tmp_path / "a.parquet", "no table"))

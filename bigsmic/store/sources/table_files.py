@@ -117,8 +117,10 @@ def _frame(path: str, component: str | None) -> Any:
     import dask.dataframe
 
     if _suffix(path) == PARQUET:
-        frame = dask.dataframe.read_parquet(path)
-        _refuse_other_names(list(frame.columns), path)
+        columns = list(dask.dataframe.read_parquet(path).columns)
+        _refuse_other_names(columns, path)
+        # the index is left out anyway, and Dask does not find one of even numbers that has a name
+        frame = dask.dataframe.read_parquet(path, columns=columns, index=False)
     else:
         _refuse_other_separators(path)
         if component is None:
