@@ -360,6 +360,8 @@ class ClusterEngine:
             parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
             level = [self.client.submit(_join, *part, key=_key(f"{options.name} sum"), pure=False) for part in parts]
         self._gather(futures, numbers, options, keep=False)
+        for _ in self._completed(level):
+            pass
         return self._result(level[0], options, blocks).total()
 
     def run_actors(
@@ -432,7 +434,7 @@ class ClusterEngine:
         return [self._result(future, options, of_run) for future, of_run in zip(futures, numbers, strict=True)]
 
     def _completed(self, futures: list[AnyFuture]) -> Iterator[AnyFuture]:
-        """Yield futures as they finish; ClusterError if all workers are paused."""
+        """Yield futures as they finish, and see to workers that are paused; ClusterError if all are."""
         pending, watch = dict.fromkeys(futures), PausedWorkers(self.client, self.address)
         while pending:
             loop = self.client.loop  # as this client need not be the default one
@@ -442,7 +444,7 @@ class ClusterEngine:
                 yield future
             if pending:
                 with self._connected("cluster"):
-                    watch.look()
+                    watch.look([future.key for future in pending])
 
     def _result(self, future: AnyFuture, options: TaskOptions, blocks: Any) -> Any:
         try:

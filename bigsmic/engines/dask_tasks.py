@@ -5,10 +5,11 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import cycle
 from typing import Any, NamedTuple
 
 from distributed import get_worker
@@ -249,6 +250,27 @@ def _running(dask_scheduler: Any = None) -> dict[str, int]:
     """Number of threads of the workers that accept tasks, by address, in order."""
     workers = sorted(dask_scheduler.workers.items())
     return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
+
+
+def _move_from_paused(keys: Sequence[Any], dask_scheduler: Any = None) -> None:
+    """Give others what paused workers have not begun of these tasks and of those that they depend on.
+
+    Dask moves tasks away from busy workers only, and a paused one with a single task is not busy.
+    """
+    running = [worker for _, worker in sorted(dask_scheduler.workers.items()) if worker.status.name == "running"]
+    stealing = dask_scheduler.extensions.get("stealing")
+    if not running or stealing is None:
+        return
+    tasks, takers = dask_scheduler.tasks, cycle(running)
+    left, seen = [tasks[key] for key in keys if key in tasks], set()
+    while left:
+        task = left.pop()
+        if task in seen:
+            continue
+        seen.add(task)
+        left += task.dependencies
+        if (holder := task.processing_on) is not None and holder.status.name == "paused":
+            stealing.move_task_request(task, holder, next(takers))  # which a worker that has begun it declines
 
 
 def _key(name: str) -> str:

@@ -1,9 +1,11 @@
-"""Workers of a Dask cluster that are all paused, as their memory is full."""
+"""Workers of a Dask cluster that are paused, as their memory is full."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from bigsmic.engines.dask_tasks import _statuses
+from bigsmic.engines.dask_tasks import _move_from_paused, _statuses
+from bigsmic.engines.memory import release_memory
 from bigsmic.errors import ClusterError
 
 PAUSED_SECONDS = 120
@@ -11,7 +13,11 @@ PAUSED_SECONDS = 120
 
 
 class PausedWorkers:
-    """Raises an error if all workers are out of memory, as Dask would wait forever.
+    """Sees to it that a fit does not wait forever for workers that are out of memory, as Dask would.
+
+    A paused worker goes on with the tasks that it has begun, and keeps the others until it has less memory. It may just
+    have kept what its tasks have freed, which it is made to return. Tasks that it has not begun are given to workers
+    that run.
 
     Parameters
     ----------
@@ -24,17 +30,27 @@ class PausedWorkers:
         self.client, self.address = client, address
         self.paused_since: float | None = None
 
-    def look(self) -> None:
+    def look(self, keys: Sequence[Any]) -> None:
         """Check the workers once.
+
+        Parameters
+        ----------
+        keys : sequence
+            Of the tasks that are waited for.
 
         Raises
         ------
         ClusterError
+            All workers are, and have been, out of memory.
         """
         if self.client.status != "running":
             return
         statuses = self.client.run_on_scheduler(_statuses)
-        if not statuses or {*statuses.values()} != {"paused"}:
+        paused = [worker for worker, status in statuses.items() if status == "paused"]
+        if paused:
+            self.client.run(release_memory, 0, workers=paused, on_error="ignore")
+            self.client.run_on_scheduler(_move_from_paused, list(keys))
+        if len(paused) < max(1, len(statuses)):
             self.paused_since = None
             return
         now = time.monotonic()

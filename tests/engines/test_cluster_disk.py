@@ -1,12 +1,14 @@
 """On Dask workers whose own disk is full: what they spill, and what actors keep there."""
 
+import threading
+import time
 from contextlib import ExitStack
 
 import dask
 import numpy as np
 import pytest
 from clusters import assert_same, cluster_of, fill, fit, ledgers, redone, small_disk
-from distributed import Status
+from distributed import Status, get_worker
 from small_fits import cut_small, keep_on_disk
 
 from bigsmic.engines import dask as dask_cluster
@@ -84,6 +86,32 @@ def test_workers_that_are_all_out_of_memory_are_one_error_and_the_run_goes_on(bl
         client.run(_set_status, "running")
         assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
     assert not redone(before, ledgers(tmp_path / "run"))
+
+
+def test_what_a_paused_worker_has_not_begun_is_done_by_others(monkeypatch):
+    """Dask would leave it there until the worker has less memory, which may be never."""
+    monkeypatch.setattr(dask_cluster, "WATCH_SECONDS", 0.5)
+    with dask.config.set({"distributed.worker.memory.pause": False}), cluster_of(2) as client:
+        end = threading.Timer(60, client.run, [_set_status, "running"])  # or a failure would be a hang
+        end.start()
+        with dask_cluster.ClusterEngine(client) as engine:
+            assert engine.reduce(_pause_at_zero, range(8)) == 28
+            engine.for_each(_pause_at_zero, range(1, 9))
+        end.cancel()
+        assert sorted(client.run(_status).values()) == ["paused", "running"]
+
+
+def _pause_at_zero(block):
+    """The block; its worker is paused when it begins the first one."""
+    worker = get_worker()
+    if block == 0:
+        worker.loop.add_callback(setattr, worker, "status", Status.paused)
+        time.sleep(1)
+    return np.float64(block)
+
+
+def _status(dask_worker=None):
+    return dask_worker.status.name
 
 
 def _kept(dask_worker=None):
