@@ -156,7 +156,7 @@ class BlockStore(RunGroup):
         if self._local and not Path(self.address).is_dir():
             remedy = self._way_out if self._is_temporary else "restore it, or fit the rows again with this out="
             return RunError(f"run: {self.location} no longer exists; {remedy}")
-        return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
+        return self._replacement() or CorruptBlockError(f"{what}; {self._way_out}", stage, block)
 
     def read(self, stage: str, block: int, name: str, part: int | None = None) -> NDArray[Any]:
         """Return one array of a block, or one part of it, after checking its checksum.

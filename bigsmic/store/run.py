@@ -98,6 +98,8 @@ class Run(BlockStore):
             self._bytes.refuse_links(safe(name))
             found = self._array_like(name, shape, dtype)
         if found is None:
+            if (replaced := self._replacement()) is not None:
+                raise replaced
             where = self.location if self._bytes.get("zarr.json") is None else f"{self.location}/{name}/zarr.json"
             raise RunError(
                 f"run: {where} no longer exists, or does not describe an array of {np.dtype(dtype)} {shape}; "

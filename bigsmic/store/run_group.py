@@ -219,6 +219,21 @@ class RunGroup(Shared):
         stored = self._group.attrs.get("run")
         return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
 
+    def _replacement(self) -> RunError | None:
+        """The error of a reader in whose place another run has been made; None if there is none."""
+        if self._writable or self._is_temporary:
+            return None
+        try:
+            there = self._open("r").attrs.get("run")
+        except (RunError, StorageError):
+            return None
+        if not isinstance(there, str) or there == self.id:
+            return None
+        return RunError(
+            f"run: {self.location} has been replaced by another run since it was opened; restore it, or open the run "
+            "that is meant by Result.open"
+        )
+
     def update(self, attributes: dict[str, Any]) -> None:
         """Set JSON-like attributes of the run; those in `SEALED` get a checksum."""
         self._check_lease()

@@ -207,6 +207,17 @@ def test_a_run_that_was_deleted_is_said_to_be_gone_and_how_it_comes_back(run):
         result.predict(rows())
 
 
+def test_a_run_in_whose_place_there_is_another_one_is_said_to_be_replaced(runs, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(runs("mspc").out, out)
+    result = bigsmic.Result.open(out)
+    shutil.rmtree(out)
+    bigsmic.fit(rows(), 2, method="mspc", out=out)
+    for read in (result.predict, lambda X: result.labels[:], lambda X: result.posterior[:]):
+        with pytest.raises(RunError, match=r"run has been replaced by another run since it was opened; restore it, or"):
+            read(rows())
+
+
 def test_a_temporary_result_whose_files_are_gone_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = fit("mspc", None)
