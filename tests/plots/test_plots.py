@@ -484,6 +484,26 @@ def test_other_columns_are_bars_with_names(fits, rows, ax):
     assert np.sign(heights).tolist() == np.sign(mean - mean.mean(axis=0))[[1, 3]].tolist()
 
 
+def test_lines_over_the_bars_span_the_spread_in_their_unit(fits, rows, ax):
+    result = fits("smic")
+    table = result.profiles(rows["blobs"])
+    plots.profiles(result, table, names=list("abcde"), ax=ax)
+    heights = np.array([bar.get_height() for bar in ax.patches]).reshape(4, 5)
+    spans = np.array([np.ptp(line[:, 1]) for lines in ax.collections for line in lines.get_segments()]).reshape(4, 5)
+    units = (table.mean - table.mean.mean(axis=0)) / heights
+    np.testing.assert_allclose(spans * units, 2 * table.spread, rtol=1e-3)
+
+
+def test_the_largest_of_many_clusters_are_drawn(fits, rows, ax, monkeypatch):
+    monkeypatch.setattr("bigsmic.plots.columns.MOST_CLUSTERS", 1)
+    X = np.concatenate([rows["blobs"], rows["blobs"][fits("smic").labels == 2] + 0.01])
+    result = bigsmic.fit(X, 4, **BRIEF)
+    assert result.sizes.min() < result.sizes.max()
+    plots.profiles(result, X, ax=ax)
+    (drawn,) = (int(label.get_text()) for label in ax.get_yticklabels())
+    assert result.sizes[drawn] == result.sizes.max()
+
+
 def test_long_names_of_columns_leave_room_for_the_bars(fits, rows):
     ax = Figure(layout="constrained").add_subplot()
     names = [f"mean acceleration along the axis of the shaft of machine {name}" for name in "abcde"]
