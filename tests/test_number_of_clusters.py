@@ -859,6 +859,17 @@ def test_beyond_what_is_shown_a_cluster_must_be_clearly_halved(disputed, monkeyp
     assert asked == ([times] if times else [])
 
 
+def test_labels_of_runs_before_the_rule_stay_as_they_are(disputed, monkeypatch):
+    run = disputed[2]._context.run
+    c = disputed[2]._context.settings.n_clusters
+    monkeypatch.setattr(shown_number, "counted", lambda run: c - 1)
+    monkeypatch.setattr(shown_number, "_agreement_at", lambda run, n_clusters: 0.75)
+    assert shown_number.are_beyond(run, c)
+    info = {name: value for name, value in run.info(shown_number.NUMBER, 0).items() if name != "beyond"}
+    before = SimpleNamespace(info=lambda stage, block: info)
+    assert not shown_number.are_beyond(before, c)
+
+
 def test_density_has_halved_a_cluster_if_it_lacks_one():
     assert choice._has_halved(_with_evidence([5.0, 5.0], [18, 9, 0], [0.0, 0.0], ONE_LUMP), 0)
 

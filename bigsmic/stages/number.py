@@ -77,6 +77,7 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
+    info["beyond"] = True
     dense = evidence.dense if parts else None
     part_of = np.zeros(0, np.int64)
     if dense:

@@ -162,7 +162,9 @@ def are_fewer(run: Run, n_clusters: int) -> bool:
 def are_beyond(run: Run, n_clusters: int) -> bool:
     """Whether more clusters are asked for than the data show, on which the labelings agree, if not quite."""
     shown = _separated(run)
-    return shown is not None and n_clusters > shown and _agreement_at(run, shown) >= BEYOND_AGREED
+    if shown is None or not run.info(NUMBER, 0).get("beyond", False):  # earlier runs lack it, and have other labels
+        return False
+    return n_clusters > shown and _agreement_at(run, shown) >= BEYOND_AGREED
 
 
 def _separated(run: Run) -> int | None:
