@@ -47,8 +47,9 @@ DEGREES = 3, 401
 """Least and largest degree of a filter, both odd."""
 PASSES = 20
 """Largest number of passes, each with filters for the Ritz values after the one before."""
-SHARE = 1.0
-"""Largest residual norm of an eigenvector, in the distance of the smallest wanted value from the largest one."""
+SHARE = 4.0
+"""Largest residual norm of an eigenvector as long as products are left, in the distance of the smallest wanted value
+from the largest one: along curves, values may be nearer to each other than the tolerance."""
 KEPT = 0.5
 """The same where a solve for more follows, in that of an eigenvector otherwise: what the vectors lack that it is given,
 its own cannot get."""
@@ -120,6 +121,7 @@ def refine(
             break
         degrees, is_last = (_odd(GROWTH * filters[-1].degree),), filters[-1].degree < degrees[-1]
         beyond = (1.0 + beyond) / 2 if is_last else beyond
+    found = _sorted(space, n_known, found, bound)
     good, others = slice(found.n_good), slice(found.n_good, None)
     return replace(
         state,
@@ -171,13 +173,18 @@ def _pass(
     norms = space.residual_norms(values[:n_wanted], n_known)
     distance = max(float(values[0]), 1.0) - values[n_wanted - 1]
     limit = max(min(bound, SHARE * distance) * (KEPT if params.pauses else 1.0), 16 * space.eps)
-    good = np.flatnonzero(norms <= limit)
-    order = np.append(good, np.delete(np.arange(len(values)), good))
-    if len(good) < good.max(initial=-1) + 1:
-        space.rotate(np.eye(len(values))[:, order], n_known)
     n_products = len(values) + n_wanted + (space.n_columns - start) * sum(filter.degree for filter in filters)
     norms = np.append(norms, np.full(len(values) - n_wanted, np.inf))
-    return _Refined(values[order], norms[order], len(good), last.n_matvecs + n_products)
+    return _sorted(space, n_known, _Refined(values, norms, 0, last.n_matvecs + n_products), limit)
+
+
+def _sorted(space: Space, n_known: int, found: _Refined, limit: float) -> _Refined:
+    """Put those first whose residual norms are small enough: these are eigenvectors."""
+    good = np.flatnonzero(found.norms <= limit)
+    order = np.append(good, np.delete(np.arange(len(found.norms)), good))
+    if len(good) and good[-1] >= len(good):
+        space.rotate(np.eye(len(order))[:, order], n_known)
+    return _Refined(found.values[order], found.norms[order], len(good), found.n_matvecs)
 
 
 def _filters(values: Floats, degrees: Sequence[int], beyond: float) -> list[Filter]:
