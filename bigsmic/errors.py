@@ -122,7 +122,7 @@ class StorageError(BigsmicError, OSError):
     """A read or write failed."""
 
 
-ARE_KEPT = "a fit with out= goes on from its finished blocks"
+FITS_GO_ON = "a fit with out= goes on from its finished blocks"
 """What a StorageError says that may be of a fit, or of predictions, an export or a save, which begin anew."""
 
 

@@ -129,9 +129,9 @@ def _have_rows(context: Context, w: int) -> bool:
 
 
 def _has_halved(context: Context, w: int, times: float = 1.0) -> bool:
-    """Whether a requested cluster has no rows, or others are halves of one, and valleys lump fewer rows together.
+    """Whether a requested cluster has no rows, or others are halves of one, of more rows than valleys lump together.
 
-    So many times fewer, as is given.
+    Of more rows than so many times those.
 
     Two clusters are halves of one if they have a faint valley, and are together no flatter than one cluster is. Two
     that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between

@@ -9,11 +9,12 @@ curves it decreases faster, with their power 3/4.
 
 import math
 
-from bigsmic.numerics.eigen.refinement import CROWDED
 from bigsmic.runtime.context import Context
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats
 
+CROWDED = 5e-3
+"""Distance from 1 within which all eigenvalues crowd: as on the graph of many rows in a plane, or along curves."""
 LEAST = 0.01
 """Least factor: eigenvalues that near to 1 are known to hardly a digit."""
 

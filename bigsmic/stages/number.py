@@ -77,7 +77,6 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(context, evidence) if clear and not parts and not evidence.on_pieces else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
-    info["beyond"] = True
     dense = evidence.dense if parts else None
     part_of = np.zeros(0, np.int64)
     if dense:
@@ -86,6 +85,7 @@ def _count(job: Job, block: int) -> None:
     info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
     info |= {"faint": context.n < MANY_ROWS and evidence.at("weakest", n_clusters, np.inf) < DEEP}
+    info["beyond"] = True  # that there are labels by valleys beyond them, which earlier runs were read without
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, evidence.curve | {"part_of": part_of}, info=info)
 

@@ -23,7 +23,7 @@ from urllib.request import url2pathname
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.errors import ARE_KEPT, RunError, StorageError
+from bigsmic.errors import FITS_GO_ON, RunError, StorageError
 from bigsmic.types import StorageOptions, StrPath
 
 _PARTIAL = re.compile(r"\.([0-9a-f]+-[0-9]+|[0-9a-f]{32})\.partial\Z")  # ours, and Zarr's
@@ -429,7 +429,7 @@ def storage_errors(what: str) -> Iterator[None]:
         if error.errno in FULL:
             raise StorageError(
                 error.errno,
-                f"{what}: no space left on the device; free some and run the same command again: {ARE_KEPT}",
+                f"{what}: no space left on the device; free some and run the same command again: {FITS_GO_ON}",
             ) from error
         if isinstance(error, IsADirectoryError):
             raise StorageError(

@@ -13,7 +13,7 @@ from typing import Any
 
 from zarr.storage import FsspecStore, WrapperStore
 
-from bigsmic.errors import ARE_KEPT, StorageError
+from bigsmic.errors import FITS_GO_ON, StorageError
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.types import StorageOptions
 
@@ -240,7 +240,7 @@ class PatientStore(WrapperStore[Any]):
                 failed = StorageError(
                     f"store: {what} {shown(self._location)}/{key} failed ({attempts} attempts in {waited:.0f} s): "
                     f"{reason}; check the {'URL and the network' if unknown else 'store'}, and run the same command "
-                    f"again: {ARE_KEPT}"
+                    f"again: {FITS_GO_ON}"
                 )
                 failed.errno = number
                 raise failed

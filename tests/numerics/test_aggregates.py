@@ -82,3 +82,14 @@ def test_slow_modes_of_aggregates_are_those_of_the_rows(inner_cuts):
     assert np.all(values <= exact[::-1][1:6] + 1e-6)
     cosines = np.linalg.svd(X[:, ::-1][:, 1:6].T @ V)[1]
     assert cosines.min() > 0.97
+
+
+def test_the_largest_values_are_found_though_they_are_beyond_one():
+    """As of shrunk degrees; their eigenvectors are those of the same matrix with values up to 1."""
+    dense = weights(120).toarray()
+    mass = dense.sum(axis=1)
+    values, U = coarse_eigenvectors(scipy.sparse.csr_array(dense), mass, 1, 5)
+    beyond, others = coarse_eigenvectors(scipy.sparse.csr_array(1.0015 * dense), mass, 1, 5, largest=1.0015)
+    np.testing.assert_allclose(beyond, 1.0015 * values, rtol=1e-6)
+    cosines = np.abs(np.sum(U * others * mass[:, None], axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-4)

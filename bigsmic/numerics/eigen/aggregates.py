@@ -27,7 +27,7 @@ from bigsmic.types import Floats, Integers
 
 STRONG = 0.1
 """Share of the largest weight of a row from which on a neighbour may be in its aggregate: no edges between parts."""
-BEYOND, TOLERANCE = 0.001, 1e-6
+SHIFT, TOLERANCE = 0.001, 1e-6
 """Distance of the shift of the inverse iteration for the coarse matrix from the largest value, and its relative
 tolerance."""
 LEAST_GAIN = 0.9
@@ -180,6 +180,6 @@ def coarse_eigenvectors(
     """
     roots = diags_array(1.0 / np.sqrt(mass))
     A, start = csc_array(roots @ weights @ roots), generator(0, "aggregates").standard_normal(len(mass))
-    values, U = eigsh(A, n_known + k, sigma=largest + BEYOND, v0=start, tol=TOLERANCE)
+    values, U = eigsh(A, n_known + k, sigma=largest + SHIFT, v0=start, tol=TOLERANCE)
     order = np.argsort(-values, kind="stable")[n_known:]
     return values[order], U[:, order] / np.sqrt(mass)[:, None]

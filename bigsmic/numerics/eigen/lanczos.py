@@ -13,7 +13,7 @@ p is the identity until the Ritz values show the unwanted part of the spectrum, 
 small there ([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis
 that is read twice instead of ten times.
 
-Where all wanted values crowd below 1, the solve starts again from eigenvectors of a smaller matrix
+Where all wanted values may crowd below 1, the solve starts again from eigenvectors of a smaller matrix
 (:mod:`~bigsmic.numerics.eigen.refinement`).
 
 Vectors of closely spaced values after a clear gap need not converge (:mod:`~bigsmic.numerics.eigen.bulk`).
@@ -114,7 +114,7 @@ def solve(  # noqa: PLR0913
         State to resume from; the space holds the basis that belonged to it when `on_restart` was called, or when the
         solve paused.
     coarse : CoarseStart, optional
-        Asked for approximate eigenvectors once, if wanted values crowd below 1, the largest eigenvalue.
+        Asked for approximate eigenvectors once, if wanted Ritz values come near 1, the largest eigenvalue.
     on_restart : callable, optional
         Called with the state after every restart, for logs and checkpoints.
 

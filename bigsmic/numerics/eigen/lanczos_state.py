@@ -133,7 +133,7 @@ class LanczosState:
     n_matvecs, n_restarts, n_draws : int
         Counters.
     asked_coarse : bool
-        Whether a coarse start was asked for, as wanted values crowd below 1; there may have been none.
+        Whether a coarse start was asked for, as wanted values may crowd below 1; there may have been none.
     is_paused : bool
         Whether the pairs are found, and a solve for more may go on.
     """

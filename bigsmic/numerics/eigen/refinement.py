@@ -24,8 +24,6 @@ from bigsmic.numerics.eigen.orthonormal import WELL_CONDITIONED, whiten
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.types import Floats
 
-CROWDED = 5e-3
-"""Distance from 1 within which all wanted values crowd: as on the graph of many rows in a plane, or along curves."""
 NEAR = 0.05
 """Distance from 1 of all wanted Ritz values from which on they may be crowding, so that approximations are asked for:
 they tell at once, and Ritz values come nearer for a thousand products more."""
@@ -51,8 +49,8 @@ SHARE = 4.0
 """Largest residual norm of an eigenvector as long as products are left, in the distance of the smallest wanted value
 from the largest one: along curves, values may be nearer to each other than the tolerance."""
 KEPT = 0.5
-"""The same where a solve for more follows, in that of an eigenvector otherwise: what the vectors lack that it is given,
-its own cannot get."""
+"""Share of that norm which is allowed where a solve for more follows: it keeps the vectors as they are, and what they
+lack its own cannot get."""
 ORTHONORMALISATIONS = 3
 GRAM = Filter(degree=0)
 """The polynomial 1, whose moments are inner products of the columns themselves."""
