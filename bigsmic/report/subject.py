@@ -1,5 +1,6 @@
 """Subject of a report: a Result, its archive if it is given, and names of columns."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -137,6 +138,11 @@ class Subject:
     def valleys(self) -> Any:
         """Evidence for the number of clusters; None if the fit has none."""
         return getattr(self.result, "valleys", None)
+
+    @property
+    def threshold(self) -> float:
+        """Standard errors from which on a valley separates clusters; nan if the fit tested none."""
+        return math.nan if self.valleys is None else float(self.valleys.threshold)
 
     @property
     def compares_labelings(self) -> bool:

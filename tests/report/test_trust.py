@@ -1,6 +1,7 @@
 """What a report warns of: each finding is there when the diagnostics say so, with its numbers, and not otherwise."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.methods import mspc
-from bigsmic.report import Finding, Paragraph, Section
-from bigsmic.report.pages import trust
+from bigsmic.report import Finding, Paragraph, Section, Table
+from bigsmic.report.pages import clusters, number, trust
 from bigsmic.report.subject import Subject
 
 
@@ -122,3 +123,14 @@ def test_findings_and_sections_of_a_method_are_taken(blobs, monkeypatch, tmp_pat
     assert any(f"{evil} is doubtful" in text for text in page.findings("warning"))
     assert page.findings("good") == []
     assert page.text("own") == f"Own {evil} {evil}"
+
+
+def test_captions_say_how_deep_a_valley_has_to_be_in_this_fit(result):
+    """Of few rows, fewer standard errors than four are enough if labelings agree."""
+    other = copy.copy(result)
+    other.valleys = replace(result.valleys, threshold=2.5)
+    subject = Subject(other)
+    sections = [number.section(subject), clusters.section(subject), *subject.own_sections]
+    captions = [part.caption for section in sections for part in section.parts if isinstance(part, Table)]
+    of_valleys = [caption for caption in captions if "standard errors" in caption]
+    assert ["; 2.5 and more separate" in caption for caption in of_valleys] == [True] * 3

@@ -21,7 +21,7 @@ def _valleys(result: Any) -> Section | None:
     caption = (
         f"{len(rows)} of {count(len(pairs), 'pair')} of clusters that touch, those separated least first. Depth: "
         "density at the bottom of the valley over that of the lower peak, 1 for no valley. z: how many standard errors "
-        "it is deep; 4 and more separate two clusters."
+        f"it is deep; {result.valleys.threshold:.2g} and more separate two clusters."
     )
     table = Table(("Cluster", "Neighbour", "Depth", "z"), rows, caption)
     return Section("valleys", "Valleys between clusters", [table])

@@ -24,7 +24,10 @@ FACTS = {
     "nearest": ("Nearest", "nearest: the cluster whose posterior it shares most"),
     "density_ratio": ("Ratio", "ratio: how much more often than by chance both have posterior at one row; 0 for never"),
     "valley_to": ("Valley to", "valley to: the neighbour that is separated least"),
-    "valley_z": ("Valley z", "valley z: depth of that valley in standard errors; 4 and more separate them"),
+    "valley_z": (
+        "Valley z",
+        "valley z: depth of that valley in standard errors; {threshold:.2g} and more separate them",
+    ),
 }
 """Columns of `Result.clusters` that are shown: their heading and their description."""
 
@@ -46,7 +49,7 @@ def _facts(subject: Subject) -> Table:
         (cluster, *(of[cluster] for of in names.values()), *(_cell(name, table.at[cluster, name]) for name in shown))
         for cluster in table.index.tolist()
     ]
-    said = "; ".join(FACTS[name][1] for name in shown if name != "rows")
+    said = "; ".join(FACTS[name][1].format(threshold=subject.threshold) for name in shown if name != "rows")
     return Table(columns, rows, f"{said[:1].upper()}{said[1:]}{'.' if said else ''}")
 
 

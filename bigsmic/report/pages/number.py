@@ -9,7 +9,7 @@ from bigsmic.report.subject import Subject
 
 MEANINGS = {
     "weakest_z": "weakest valley: how deep the valley between the two clusters is that are separated least, in "
-    "standard errors; 4 and more separate them, ∞ where no two touch",
+    "standard errors; {threshold:.2g} and more separate them, ∞ where no two touch",
     "stability": "stability: mean adjusted Rand index between labelings of that many clusters",
     "modularity": "modularity of the clusters on the neighbour graph",
     "mean_ari": "agreement: mean adjusted Rand index between labelings cut at that number",
@@ -32,7 +32,7 @@ def section(subject: Subject) -> Section | None:
         shown = [name for name in records[0] if any(record[name] is not None for record in records)]
         columns = [NAMES.get(name, name.replace("_", " ").capitalize()) for name in shown]
         rows = [[record[name] for name in shown] for record in records]
-        said = [MEANINGS[name] for name in shown if name in MEANINGS]
+        said = [MEANINGS[name].format(threshold=subject.threshold) for name in shown if name in MEANINGS]
         parts.append(Table(columns, rows, "".join(f"{text[0].upper()}{text[1:]}. " for text in said)))
     if subject.result.settings.undecided and subject.result._can_be_cut:
         parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command())]
