@@ -73,12 +73,33 @@ def test_warnings_of_the_graph(findings, changed, said):
     [
         ({"components": {"3": {"before": 5, "after": 1, "edges": 9}}}, "in pieces: 5 components with 3 neighbours"),
         ({"constant_columns": [1, 4]}, "2 columns are constant, and told no rows apart: 1 and 4"),
+        (
+            {"components": {"3": {"before": 2, "after": 2}}},
+            "2 components with 3 neighbours. They were left as they are.",
+        ),
         ({"cut_to_n": {"n_neighbors": "30 cut to 9"}}, "n_neighbors was cut"),
     ],
 )
 def test_notes(findings, changed, said):
     assert any(said in text for text in findings(**changed)["note"])
     assert not any(said in text for text in findings(**{name: {} for name in changed})["note"])
+
+
+def findings_of(make, result, **changed):
+    """Level and text of every finding of one kind about the result with other properties."""
+    subject = Subject(copy.copy(result))
+    for name, value in changed.items():
+        setattr(subject, name, value)
+    return [(finding.level, f"{finding.text} {finding.remedy}") for finding in make(subject)]
+
+
+def test_of_many_pairs_that_touch_the_weakest_are_named(result):
+    z = np.array([3.0, 0.5, 9.0, 1.0, 2.5, 2.0, 1.5, 0.0])
+    pairs = {"pairs": np.stack([np.arange(8), np.arange(8) + 10], axis=1), "depth": np.ones(8), "z": z}
+    ((_, text),) = findings_of(trust._touching, result, valleys=replace(result.valleys, threshold=2.9, _pairs=pairs))
+    assert "parts clusters 7 and 17 (z = 0.0), 1 and 11 (z = 0.5)" in text
+    assert "5 and 15 (z = 2.0) and 1 more pair." in text
+    assert findings_of(trust._touching, result, valleys=replace(result.valleys, threshold=0.0, _pairs=pairs)) == []
 
 
 def test_clusters_that_touch_are_named_as_the_valleys_have_them(blobs):

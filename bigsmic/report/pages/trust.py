@@ -101,7 +101,7 @@ def _touching(subject: Subject) -> Iterator[Finding]:
     weak = pairs[pairs["z"] < threshold]
     if len(weak):
         named = [f"{row.cluster} and {row.neighbor} (z = {row.z:.1f})" for row in weak.head(MOST_PAIRS).itertuples()]
-        named += [f"{len(weak) - MOST_PAIRS:,} more pairs"] if len(weak) > MOST_PAIRS else []
+        named += [count(len(weak) - MOST_PAIRS, "more pair")] if len(weak) > MOST_PAIRS else []
         yield Finding(
             "warning",
             f"No valley of {threshold:.2g} standard errors parts clusters {listed(named)}.",
