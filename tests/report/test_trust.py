@@ -12,6 +12,7 @@ from bigsmic.methods import mspc
 from bigsmic.report import Finding, Paragraph, Section, Table
 from bigsmic.report.pages import clusters, number, trust
 from bigsmic.report.subject import Subject
+from bigsmic.report.tally import Tally
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,7 @@ def test_warnings_of_the_graph(findings, changed, said):
             "2 components with 3 neighbours. They were left as they are.",
         ),
         ({"cut_to_n": {"n_neighbors": "30 cut to 9"}}, "n_neighbors was cut"),
+        ({"output": {"label_off_argmax_share": 0.02}}, "2.0% of the labels are not those of the largest posterior"),
     ],
 )
 def test_notes(findings, changed, said):
@@ -91,6 +93,36 @@ def findings_of(make, result, **changed):
     for name, value in changed.items():
         setattr(subject, name, value)
     return [(finding.level, f"{finding.text} {finding.remedy}") for finding in make(subject)]
+
+
+def test_rows_that_are_not_sure_or_in_no_cluster_are_counted(result):
+    assert findings_of(trust._rows, result, tally=Tally(1000)) == []
+    disputed, unsure, outside = findings_of(trust._rows, result, tally=Tally(1000, 51, 50, 20))
+    assert disputed[0] == "warning"
+    assert "On 51 rows (5.1%) fewer than 75% of the labelings agree." in disputed[1]
+    assert unsure[0] == "note"
+    assert "50 rows (5.0%) have a posterior below 0.5" in unsure[1]
+    assert outside[0] == "note"
+    assert "20 rows (2.0%) are in no cluster: label -1." in outside[1]
+    assert [level for level, _ in findings_of(trust._rows, result, tally=Tally(1000, 0, 51))] == ["warning"]
+    subject = Subject(result)
+    subject.tally = Tally(1000, 100, 10, 20)
+    assert "99.0% of the rows have a posterior of 0.5 or more" in trust._all_well(subject)
+    assert "75% of the labelings or more agree on 90.0% and 20 rows (2.0%) are in no cluster" in trust._all_well(
+        subject
+    )
+
+
+def test_another_number_than_the_data_show_is_said(result):
+    four = replace(result.valleys, clear=True, n_clusters=4)
+    assert findings_of(trust._number, result, valleys=four) == []
+    ((level, text),) = findings_of(trust._number, result, valleys=replace(four, n_clusters=3))
+    assert level == "warning"
+    assert "The data show 3 groups that valleys separate from each other, and there are 4 clusters." in text
+    assert "-c 3 --out OTHER_RUN gives that many" in text
+    ((level, text),) = findings_of(trust._number, result, valleys=replace(four, clear=False))
+    assert level == "note"
+    assert "The number of clusters was given" in text
 
 
 def test_of_many_pairs_that_touch_the_weakest_are_named(result):
