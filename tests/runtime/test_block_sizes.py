@@ -138,3 +138,9 @@ def test_bounds_are_of_all_rows(n, d):
         assert (bounds[0], bounds[-1]) == (0, n)
         assert (np.diff(bounds) > 0).all()
     assert np.diff(sizes.tile_bounds(n, d)).max() <= 4096
+
+
+def test_blocks_of_a_large_graph_are_at_most_1024():
+    bounds = block_sizes.DEFAULT.graph_bounds(10**9 + 1)
+    assert len(bounds) - 1 <= 1024
+    assert bounds[-1] == 10**9 + 1

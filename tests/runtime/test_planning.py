@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -242,6 +243,48 @@ def test_workers_are_planned_for_where_threads_were_asked_for():
     assert bigsmic.plan(rows, 2, client=False, n_workers=3) == bigsmic.plan(rows, 2, n_workers=3)
     with pytest.raises(InputError, match="n_workers: got 3 and client="):
         bigsmic.plan(rows, 2, client=SimpleNamespace(submit=print), n_workers=3)
+
+
+def test_parts_of_a_fit_share_its_plan():
+    """What runs in every part adds up; else the largest counts, and is in memory only if it is for all."""
+
+    def part(fixed, task, work, **choices):
+        figures = {"flops": work, "disk_bytes": work, "passes": work, "traffic_bytes": work}
+        stages = {name: planning.StagePlan(name, 9, fixed, task, **figures) for name in ("eigen", "select")}
+        return planning.Plan(planning.Size(1000, 2), 1 << 40, stages, 100, **choices)
+
+    first = part(30 * MIB, 5 * MIB, 2, n_gammas=4, basis_in_memory=False, basis_bytes=8)
+    other = part(20 * MIB, 9 * MIB, 3, n_gammas=2, kernel_in_memory=False, basis_bytes=5)
+    found = planning.joined([first, other], ("select",), 3)
+    for name, work in (("eigen", 3), ("select", 5)):
+        stage = found.stages[name]
+        assert (stage.fixed_bytes, stage.task_bytes, stage.max_concurrency) == (30 * MIB, 9 * MIB, 3)
+        assert (stage.flops, stage.disk_bytes, stage.passes, stage.traffic_bytes) == (work,) * 4
+    assert (found.n_gammas, found.basis_bytes) == (2, 5)
+    assert (found.basis_in_memory, found.kernel_in_memory, found.vectors_in_memory) == (False, False, True)
+    least = planning.INTERPRETER_BYTES + 39 * MIB
+    with pytest.raises(PlanError, match=f"stage eigen needs {least // MIB}MiB"):
+        planning.joined([replace(first, memory_limit=least - 1), other], (), 3)
+    at_least = planning.joined([replace(first, memory_limit=least), other], (), 3)
+    assert (at_least.max_concurrency("eigen"), at_least.peak_bytes) == (1, least)
+    two = planning.joined([replace(first, memory_limit=least + 9 * MIB), other], (), 3)
+    assert (two.max_concurrency("eigen"), two.peak_bytes) == (2, least + 9 * MIB)
+
+
+def test_totals_of_a_plan_are_of_all_its_stages():
+    plan = smic_planning.plan(planning.Size(10**7, 16, n_workers=8), resolve(20), 1 << 40, 4)
+    stages = plan.stages.values()
+    assert plan.disk_bytes == sum(stage.disk_bytes for stage in stages) > max(stage.disk_bytes for stage in stages)
+    assert plan.traffic_bytes == sum(stage.traffic_bytes for stage in stages) > 0
+    assert replace(plan, held_bytes=MIB).peak_bytes == plan.peak_bytes + MIB
+
+
+def test_freed_memory_that_is_kept_is_what_the_limit_leaves():
+    """At least what costs nothing to keep, and not all of a large machine."""
+    plan = plan_of(20_000, 10, 5)
+    kept = [replace(plan, memory_limit=plan.peak_bytes + left * MIB).kept_bytes for left in (0, 12, 100, 10**6)]
+    assert kept[0] == kept[1] == memory.FREED_BYTES
+    assert kept[2:] == [100 * MIB, memory.MOST_FREED_BYTES]
 
 
 def test_one_cluster_is_scanned_and_written():
