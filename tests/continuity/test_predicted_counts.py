@@ -1,5 +1,7 @@
 """Labels by which fits of other rows are compared: those that `predict` gives."""
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -7,6 +9,7 @@ from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.continuity import counting
+from bigsmic.continuity.match import Counts, Match
 from bigsmic.numerics.selection import Selection
 
 
@@ -47,3 +50,20 @@ def test_rows_have_one_offset_in_selections_that_are_equal_as_far_as_both_go():
     assert counting._shift(Selection(8, 108), later) is None
     assert counting._shift(Selection(8, 108), Selection(8, 168, np.packbits(np.arange(160) < 100))) == 0
     assert counting._shift(Selection(8, 108), Selection(0, 160)) == 8
+
+
+def test_a_match_is_of_the_rows_of_both_fits_by_the_numbers_that_clusters_get():
+    """Of 2 and 0, which cluster 0 of the later fit continues with the other's number, and one that was split."""
+    stayed = np.array([[0, 0, 9, 0], [0, 8, 0, 7], [10, 0, 0, 0]])
+    came = np.array([[0, 0, 5, 0], [0, 6, 0, 6], [4, 1, 0, 0]])
+    assert Counts(stayed, stayed, "row number").rows == 34
+    counts = Counts(stayed, came, "prediction")
+    assert counts.rows == 34 + 22
+    found = counts.match(np.arange(3), np.arange(4))
+    assert found.continued == {0: 2, 1: 1, 2: 0}
+    assert (found.new, found.vanished, found.splits) == ([3], [], {1: [1, 3]})
+    numbered = found.renumbered([2, 1, 0, 3])
+    assert list(numbered.continued.items()) == [(0, 0), (1, 1), (2, 2)]
+    assert numbered.overlap == {0: found.overlap[2], 1: found.overlap[1], 2: found.overlap[0]}
+    assert (numbered.new, numbered.splits, numbered.rows) == ([3], {1: [1, 3]}, 56)
+    assert Match.of_document(json.loads(json.dumps(numbered.document()))) == numbered

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import zarr
-from small_fits import FAST
+from small_fits import BRIEF, FAST
 from typer.testing import CliRunner
 
 import bigsmic
@@ -167,6 +167,43 @@ def test_facts_of_a_stretch_are_those_of_its_sampled_rows_in_clusters_and_in_non
     found = drift.facts(np.array([50, 40]), X, np.array([0, 1, -1, 0]), novel)
     for of_one, expected in zip(found, ([50, 40], [2, 1, 1], [[4, 6], [10, 20]], 2), strict=True):
         np.testing.assert_array_equal(of_one, [expected])
+
+
+@pytest.mark.parametrize(
+    ("n_fitted", "n_new", "level"),
+    [(10**6, 49, None), (10**6, 50, 6), (299, 500, None), (300, 500, 5), (10**6, 1023, 10), (6 * 2**8, 10**6, 8)],
+)
+def test_stretches_are_as_long_as_the_new_rows_if_there_are_enough(n_fitted, n_new, level):
+    assert drift.level_of(n_fitted, n_new) == level
+    assert level is None or n_fitted >= 6 * 2**level
+
+
+def test_spreads_are_those_of_fitted_rows_and_new_ones_together():
+    rng = np.random.default_rng(0)
+    fitted, new = rng.normal(size=(30, 2)), rng.normal(size=(12, 2)) * [1, 5]
+    batches = drift.facts(np.array([300, 50]), np.tile(fitted, (2, 1)), np.repeat([0, 1], 30), np.zeros(60, bool))
+    spreads = np.stack([fitted.std(axis=0)] * 2)
+    found = drift.pooled_spreads(drift.Reference(batches, spreads, 64), new, np.where(np.arange(12) < 10, 1, -1))
+    centred = np.concatenate([part - part.mean(axis=0) for part in (fitted, new[:10])])
+    np.testing.assert_allclose(found, [spreads[0], centred.std(axis=0)])
+    np.testing.assert_array_equal(spreads[1], fitted.std(axis=0))
+
+
+def test_novelty_of_fitted_rows_is_by_their_nearest_in_other_stretches(monkeypatch):
+    """Rows of a walk, of which the nearest are those just before and after."""
+    X = np.cumsum(np.random.default_rng(0).normal(size=(250, 3)), axis=0).astype("f4")
+    context = bigsmic.fit(X, 2, scale=None, valleys=False, **BRIEF)._context
+    assessor, seen = drift.Assessor(context, drift.model_of(context)), []
+    monkeypatch.setattr(type(assessor.novelty), "of_neighbors", lambda _, *found: seen.append(found))
+    rows = np.arange(0, 250, 7)
+    drift._novelty_elsewhere(context, X[rows], rows, 10)
+    ((near, squares, _),) = seen
+    numbers = assessor.model.row_numbers(np.arange(250))[near]
+    assert np.abs(numbers - rows[:, None]).min() >= 10
+    exact = ((X[rows, None].astype("f8") - X) ** 2).sum(axis=2)
+    np.testing.assert_allclose(squares, np.take_along_axis(exact, numbers, axis=1), rtol=1e-4)
+    exact[np.abs(rows[:, None] - np.arange(250)) < 10] = np.inf
+    np.testing.assert_allclose(squares, np.sort(exact, axis=1)[:, : near.shape[1]], rtol=1e-4)
 
 
 def test_a_flag_that_is_rare_in_a_cluster_has_not_moved_but_one_that_is_always_set_has(tmp_path):
