@@ -562,6 +562,7 @@ def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
         ({"clumpiness": 0.04}, False),  # a blob, and no piece of one is separated either
         ({"solid": False}, False),  # rows in a plane
         ({"shown": 1}, False),
+        ({"shown": 2}, True),
     ],
 )
 def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(monkeypatch, changes, wanted):

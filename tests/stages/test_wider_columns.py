@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -282,3 +283,55 @@ def test_columns_that_the_memory_limit_does_not_allow_are_refused_with_what_to_d
     remedy = r"the rows need more eigenvectors .*: raise the memory limit and resume, .* such as range\(2, \d+\)"
     with pytest.raises(PlanError, match=f"memory_limit: got too little; {remedy}"):
         bigsmic.fit(touching, None, method=method, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("facts", "settings", "m", "most", "wanted"),
+    [
+        ({}, {}, 60, 1000, 0),
+        ({"votes": [5, 5, 46]}, {}, 60, 1000, 120),
+        ({"votes": [45] * 4}, {}, 60, 1000, 0),  # as many as these columns show
+        ({"votes": [46] * 4, "dense_parts": True, "parts": 2}, {}, 60, 1000, 0),
+        ({"votes": [2] * 4, "dense_parts": True, "parts": 46}, {}, 60, 1000, 120),
+        ({"hidden": True}, {}, 60, 1000, 120),
+        ({"hidden": True}, {}, 61, 1000, 0),  # as many as were added once
+        ({"votes": [99] * 4}, {}, 61, 1000, 122),
+        ({"votes": [99] * 4}, {}, 60, 90, 90),
+        ({"votes": [99] * 4}, {}, 60, 89, 0),
+        ({"votes": [99] * 4}, {"open_to": 12}, 60, 1000, 0),
+        ({"votes": [99] * 4}, {"curves": True}, 60, 1000, 0),
+    ],
+)
+def test_twice_as_many_columns_are_read_if_clusters_are_too_many_for_them(
+    monkeypatch, facts, settings, m, most, wanted
+):
+    info = {"votes": [5] * 4, "dense_parts": False, "parts": None, "hidden": False} | facts
+    context = SimpleNamespace(
+        run=SimpleNamespace(info=lambda *_: info), settings=SimpleNamespace(open_to=settings.get("open_to")), n=10**6
+    )
+    monkeypatch.setattr(wider_columns, "valley_columns", lambda settings, n: m)
+    monkeypatch.setattr(wider_columns, "_most_columns", lambda context, rows_per_column: most)
+    monkeypatch.setattr(wider_columns.graph_parts, "lie_along_curves", lambda _: settings.get("curves", False))
+    assert wider_columns._wanted(context) == wanted
+
+
+@pytest.mark.parametrize(("n_parts", "most", "wanted"), [(45, 1000, 0), (46, 1000, 69), (46, 65, 65), (46, 60, 0)])
+def test_the_parts_of_the_graph_have_half_as_many_columns_more(monkeypatch, n_parts, most, wanted):
+    monkeypatch.setattr(wider_columns, "_most_columns", lambda context, rows_per_column: most)
+    monkeypatch.setattr(eigenvalue_counts, "parts", lambda run: n_parts)
+    assert wider_columns._columns_for_parts(SimpleNamespace(run=None), 60) == wanted
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_distinct", "n_counted", "has_copies"),
+    [(600, 1, 600, True), (600, 100, 600, True), (600, 101, 600, False), (12_000, 500, 4000, True)],
+)
+def test_rows_have_many_copies_if_at_most_a_sixth_of_those_counted_differ(n_rows, n_distinct, n_counted, has_copies):
+    rows = np.sort(np.arange(n_rows) % n_distinct)[:, None]
+    context = SimpleNamespace(
+        drawn_rows=lambda: rows,
+        column_scaler=SimpleNamespace(apply=lambda X: X.astype(np.float32)),
+        cached=lambda name, make: make(),
+    )
+    assert wider_columns._counted(context) == (n_counted, n_distinct)
+    assert wider_columns.have_many_copies(context) == has_copies
