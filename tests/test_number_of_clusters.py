@@ -577,6 +577,61 @@ def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(mon
     assert number._are_too_few(SimpleNamespace(context=None), evidence) == wanted
 
 
+@pytest.mark.parametrize(
+    ("n_clusters", "other", "parts", "doubtful", "differ"),
+    [
+        (4, None, None, False, False),
+        (4, None, None, True, True),  # valleys are no evidence alone: labelings have to agree plainly
+        (5, None, None, False, False),  # of a range, or of links
+        (5, 5, None, False, True),
+        (5, 5, 5, False, False),
+        (40, 40, None, True, False),  # of which labelings say nothing
+    ],
+)
+def test_labelings_differ_if_they_do_not_agree_on_a_number_of_theirs(n_clusters, other, parts, doubtful, differ):
+    numbers = np.arange(2, 13)
+    between = (consensus.AGREED + shown_number.PLAIN) / 2
+    curve = {"numbers": numbers, "stability": np.where(numbers == 4, between, consensus.AGREED - 0.01)}
+    evidence = number_evidence.Evidence([], [], None, curve, 4, None, doubtful=doubtful)
+    assert number._differ(evidence, n_clusters, other, parts) == differ
+
+
+@pytest.mark.parametrize(
+    ("changes", "may"),
+    [
+        ({}, True),
+        ({"most_modular": 45}, False),  # as many as these columns show
+        ({"disagree": False}, False),
+        ({"disagree": False, "clear": False}, True),
+        ({"shown": 1}, False),
+        ({"parts": 3}, False),
+        ({"propagates": True}, False),
+        ({"along_curves": True}, False),
+        ({"on_pieces": True}, False),
+    ],
+)
+def test_clusters_may_hide_if_labelings_disagree_and_as_many_as_columns_have_most_modularity(changes, may):
+    case = {"most_modular": 46, "disagree": True, "shown": 4, "along_curves": False, "on_pieces": False}
+    case |= {"n_columns": 60, "propagates": False, "clear": True, "parts": None} | changes
+    context = SimpleNamespace(settings=SimpleNamespace(propagates=case["propagates"]))
+    assert number._may_hide(context, SimpleNamespace(**case), case["clear"], case["parts"]) == may
+
+
+def test_labelings_that_miss_valleys_are_those_with_fewer_clusters_than_most_show(monkeypatch):
+    trees, is_shown, is_done = {0: 4, 2: 3, 3: 5}, True, True
+    run = SimpleNamespace(done=lambda *_: is_done)
+    monkeypatch.setattr(number, "is_shown", lambda run, n_clusters: is_shown)
+    monkeypatch.setattr(number, "specs_of", lambda context: range(4))
+    monkeypatch.setattr(number, "valley_tree_of", lambda context, b: SimpleNamespace(n_clusters=trees[b]))
+    monkeypatch.setattr(number.Merging, "numbers", lambda merging, context: list(trees))
+    context = SimpleNamespace(run=run)
+    assert number.that_miss_valleys(context, 4) == [2]
+    is_shown = False
+    assert number.that_miss_valleys(context, 4) == []
+    is_shown, is_done = True, False
+    assert number.that_miss_valleys(context, 4) == []
+
+
 def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     """Of two clusters of 3,000 rows, one of which hides a small one, neither is halved; modularity would halve one."""
     X, y = uneven_blobs(seed=30)

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
 import bigsmic
-from bigsmic.numerics.labeling import consensus, curves
+from bigsmic.numerics.labeling import consensus, curves, density_tree
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
     bent_clusters,
@@ -219,6 +219,39 @@ def test_parts_are_the_components_of_the_graph_of_dense_rows(moons, whole, edges
         expected = connected_components(coo_array((np.ones(both.sum()), (rows[both], columns[both])), (n, n)))[1]
         assert adjusted_rand_score(expected, found) == 1
         assert len(np.unique(found)) == expected.max() + 1
+
+
+@pytest.mark.parametrize(
+    ("table", "known", "holds", "are_pieces"),
+    [
+        ([[10, 0, 3, 0], [0, 8, 0, 0], [0, 0, 0, 5]], [1, 1, 1, 1], [1, 1, 1], [1, 0, 1, 0]),
+        ([[10, 0, 3, 0], [0, 8, 0, 0], [0, 0, 0, 5]], [1, 1, 0, 0], [1, 1, 0], [0, 0, 0, 0]),
+        ([[9, 0], [1, 9], [0, 1]], [1, 1], [1, 1, 0], [0, 0]),  # nine tenths are enough
+        ([[8, 0], [2, 9], [0, 1]], [1, 1], [1, 1, 0], [1, 0]),
+    ],
+    ids=["several in one part", "those known alone", "within", "across"],
+)
+def test_clusters_are_pieces_if_a_part_holds_several_or_they_lie_across_parts(table, known, holds, are_pieces):
+    for found, wanted in zip(
+        dense_parts._held(np.array(table), np.array(known, bool)), (holds, are_pieces), strict=True
+    ):
+        np.testing.assert_array_equal(found, np.array(wanted, bool))
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_levels_have_the_components_of_their_dense_rows(whole):
+    context = Context(None, whole._run, whole.settings)
+    neighbors, positions = density.near_edges(context), np.arange(1, context.n, 3)
+    sigma, limits, roots = dense_parts._levels(context, 0, positions)
+    np.testing.assert_array_equal(sigma, density.sigma_at(context, neighbors.t, positions))
+    assert (np.diff(limits) > 0).all()
+    assert 0.49 < (sigma <= limits[0]).mean() < 0.6
+    assert limits[-1] == sigma.max()
+    np.testing.assert_array_equal(roots == density_tree.ABSENT, sigma > limits[:, None])
+    for level in (0, len(limits) // 2, -1):
+        (whole_components,) = density.components(context, neighbors, [limits[level]])
+        dense = sigma <= limits[level]
+        np.testing.assert_array_equal(roots[level][dense], whole_components[positions][dense])
 
 
 def test_some_parts_are_numbered_through():

@@ -1,5 +1,7 @@
 """Parts of the graph, which added edges hardly tie together: they are found, however long and thin they are."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_circles, make_moons
@@ -79,3 +81,9 @@ def test_fewer_clusters_than_parts_join_those_that_are_near(c):
     found = result if result.n_clusters == 3 else result.cut(3)
     assert len(set(found.labels[y < 2].tolist()) & set(found.labels[y > 1].tolist())) == 0
     assert found.n_clusters == 3
+
+
+def test_parts_are_untied_if_they_are_in_the_graph_of_every_t():
+    run = SimpleNamespace(infos=lambda stage, blocks: [{"parts": (3, 1, 2)[i]} for i in blocks])
+    found = [connectivity.n_untied(SimpleNamespace(run=run, settings=SimpleNamespace(t=t))) for t in ((3,), (3, 5, 9))]
+    assert found == [3, 1]

@@ -98,8 +98,9 @@ def test_what_is_joined_by_distance_or_a_dense_part_is_plain_whatever_labelings_
     ("changes", "agreement", "fewer", "beyond"),
     [
         ({}, 0.8, range(11, 20), range(11, 40)),
-        ({}, 0.79, (), range(11, 40)),
+        ({}, 0.7, (), range(11, 40)),
         ({}, 0.69, (), ()),
+        ({"n_clusters": 8}, 0.8, range(9, 16), range(9, 40)),  # as of parts of the graph
         ({"by_size": [25]}, 0.8, (*range(11, 20), 25), range(11, 40)),
         ({"clear": False}, 0.9, (), ()),
         ({"beyond": False}, 0.9, range(11, 20), ()),
@@ -131,7 +132,19 @@ def test_a_finished_run_that_has_lost_its_evidence_is_not_one_without():
             return {"valleys": {}}
 
         def entry(self, stage, block):
-            raise LookupError(stage)
+            raise LookupError(stage, block)
 
-    with pytest.raises(LookupError, match=NUMBER):
+    with pytest.raises(LookupError, match=r"'number', 0"):
         shown.counted(Lost(is_done=False))
+
+
+def test_a_finished_run_of_a_fit_that_looks_for_no_valleys_has_no_evidence():
+    class Without(Evidence):
+        is_writable = False
+
+        def attribute(self, name):
+            return {"method": "smic"}
+
+    assert shown.counted(Without(is_done=False)) is None
+    Without.attribute = lambda run, name: None
+    assert shown.counted(Without(is_done=False)) is None
