@@ -1,6 +1,7 @@
 """Labels by which fits of other rows are compared: those that `predict` gives."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,6 +51,37 @@ def test_rows_have_one_offset_in_selections_that_are_equal_as_far_as_both_go():
     assert counting._shift(Selection(8, 108), later) is None
     assert counting._shift(Selection(8, 108), Selection(8, 168, np.packbits(np.arange(160) < 100))) == 0
     assert counting._shift(Selection(8, 108), Selection(0, 160)) == 8
+
+
+def fit_of(start, stop, packed=None, precomputed=False):
+    """What tells which rows a fit has."""
+    return SimpleNamespace(
+        run=Selection(start, stop, packed), n=stop - start, settings=SimpleNamespace(precomputed=precomputed)
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier", "offset"),
+    [
+        (fit_of(0, 300), fit_of(0, 100), 0),
+        (fit_of(50, 300), fit_of(0, 100), -50),
+        (fit_of(51, 300), fit_of(0, 100), None),  # less than half of the rows
+        (fit_of(0, 50), fit_of(0, 100), 0),
+        (fit_of(0, 49), fit_of(0, 100), None),
+        (fit_of(0, 160, np.full(20, 7, np.uint8)), fit_of(0, 100), None),
+        (fit_of(0, 100, None, True), fit_of(0, 100, None, True), 0),
+        (fit_of(0, 99, None, True), fit_of(0, 100, None, True), None),
+        (fit_of(0, 100), fit_of(0, 100, None, True), None),
+        (fit_of(0, 100, None, True), fit_of(0, 100), None),
+    ],
+)
+def test_common_rows_are_counted_if_they_are_half_of_the_earlier_ones(monkeypatch, later, earlier, offset):
+    monkeypatch.setattr(counting.selected, "read", lambda run: run)
+    monkeypatch.setattr(counting, "_is_equal", lambda *_: True)
+    assert counting._offset(later, earlier) == offset
+    if not later.settings.precomputed:
+        monkeypatch.setattr(counting, "_is_equal", lambda *_: False)
+        assert counting._offset(later, earlier) is None
 
 
 def test_a_match_is_of_the_rows_of_both_fits_by_the_numbers_that_clusters_get():
