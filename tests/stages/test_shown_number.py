@@ -113,6 +113,13 @@ def test_more_clusters_than_are_shown_are_some_more_or_any(changes, agreement, f
     assert [n for n in range(2, 40) if shown.are_beyond(run, n)] == list(beyond)
 
 
+def test_clusters_are_disputed_if_they_are_not_plain_unless_they_are_parts():
+    assert not shown.is_disputed(Evidence(), 10)
+    assert shown.is_disputed(Evidence().agreeing(n10=0.7), 10)
+    assert not shown.is_disputed(Evidence(parts=4, parts_disputed=False).agreeing(n4=0.0), 4)
+    assert shown.is_disputed(Evidence(parts=4, parts_disputed=False).agreeing(n10=0.7), 10)
+
+
 def test_labelings_agree_on_the_clusters_asked_for_up_to_a_bound():
     run = Evidence().agreeing(n5=0.85, n6=0.84)
     assert [shown.are_agreed(run, n) for n in (5, 6, 40)] == [True, False, False]
