@@ -254,14 +254,15 @@ def test_parts_of_a_fit_share_its_plan():
         return planning.Plan(planning.Size(1000, 2), 1 << 40, stages, 100, **choices)
 
     first = part(30 * MIB, 5 * MIB, 2, n_gammas=4, basis_in_memory=False, basis_bytes=8)
-    other = part(20 * MIB, 9 * MIB, 3, n_gammas=2, kernel_in_memory=False, basis_bytes=5)
+    other = part(20 * MIB, 9 * MIB, 3, n_gammas=2, kernel_in_memory=False, vectors_in_memory=False, basis_bytes=5)
     found = planning.joined([first, other], ("select",), 3)
     for name, work in (("eigen", 3), ("select", 5)):
         stage = found.stages[name]
         assert (stage.fixed_bytes, stage.task_bytes, stage.max_concurrency) == (30 * MIB, 9 * MIB, 3)
         assert (stage.flops, stage.disk_bytes, stage.passes, stage.traffic_bytes) == (work,) * 4
     assert (found.n_gammas, found.basis_bytes) == (2, 5)
-    assert (found.basis_in_memory, found.kernel_in_memory, found.vectors_in_memory) == (False, False, True)
+    assert (found.basis_in_memory, found.kernel_in_memory, found.vectors_in_memory) == (False, False, False)
+    assert planning.joined([first, first], (), 3).kernel_in_memory
     least = planning.INTERPRETER_BYTES + 39 * MIB
     with pytest.raises(PlanError, match=f"stage eigen needs {least // MIB}MiB"):
         planning.joined([replace(first, memory_limit=least - 1), other], (), 3)
@@ -269,6 +270,22 @@ def test_parts_of_a_fit_share_its_plan():
     assert (at_least.max_concurrency("eigen"), at_least.peak_bytes) == (1, least)
     two = planning.joined([replace(first, memory_limit=least + 9 * MIB), other], (), 3)
     assert (two.max_concurrency("eigen"), two.peak_bytes) == (2, least + 9 * MIB)
+
+
+def test_a_worker_holds_more_than_an_even_share_of_the_rows_and_one_alone_all():
+    held = [planning.Size(10**6 + 1, 2, n_workers=w).held_rows for w in (1, 2, 4, 1000)]
+    assert held[0] == 10**6 + 1
+    for rows, workers in zip(held[1:], (2, 4, 1000), strict=True):
+        assert 10**6 / workers < rows < 2 * 10**6 / workers
+
+
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_the_scan_has_a_block_of_input_twice_and_keeps_its_sample(itemsize):
+    size = planning.Size(10**6, 20, itemsize=itemsize, band_bytes=7 * MIB)
+    stage, block = planning.scan_stage(size, 5000), np.zeros((np.diff(size.source_bounds).max(), 20), f"f{itemsize}")
+    assert stage.tasks == len(size.source_bounds) - 1
+    assert 2 * block.nbytes <= stage.task_bytes < 2 * block.nbytes + 8 * MIB
+    assert (stage.fixed_bytes, stage.disk_bytes) == (7 * MIB, 5000 * 20 * itemsize)
 
 
 def test_totals_of_a_plan_are_of_all_its_stages():
