@@ -99,3 +99,11 @@ def test_a_match_is_of_the_rows_of_both_fits_by_the_numbers_that_clusters_get():
     assert numbered.overlap == {0: found.overlap[2], 1: found.overlap[1], 2: found.overlap[0]}
     assert (numbered.new, numbered.splits, numbered.rows) == ([3], {1: [1, 3]}, 56)
     assert Match.of_document(json.loads(json.dumps(numbered.document()))) == numbered
+
+
+def test_a_match_is_a_sentence_of_what_there_is_of_it():
+    found = Match({0: 0, 2: 5}, {}, [3, 4], [1], {7: [3, 4]}, {2: [5, 1]}, 9, "prediction")
+    assert str(found) == (
+        "2 of 3 clusters continue (2 was 5); new: 3, 4; vanished: 1; 7 was split into 3, 4; 5, 1 were merged into 2."
+    )
+    assert Match({0: 0}, {}, [], [], {}, {}, 9, "row number").sentence == "1 of 1 clusters continue."
