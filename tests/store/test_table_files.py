@@ -1,9 +1,14 @@
 """Tables of text and Parquet by their paths: the same rows as in memory, and refusals that say what to do."""
 
+import pickle
+import subprocess
+import sys
+
 import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
+from locations import environment
 from small_fits import FAST
 from suggested import run_suggested
 
@@ -42,6 +47,49 @@ def test_rows_are_those_of_the_table(tables, name):
     assert np.array_equal(source.read(900, 2100), ROWS[900:2100])
     assert np.array_equal(open_source(tables / name, "noise, load").read(5, 9), ROWS[5:9, [2, 0]])
     assert source.places == [str(tables / name)]
+
+
+def test_a_file_of_parquet_is_read_some_columns_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_files, "PART_BYTES", 8 * 3000)  # a column
+    table = pd.DataFrame(ROWS, columns=NAMES).assign(flag=ROWS[:, 0] > 0, count=np.arange(3000), low=np.float32(0.1))
+    table.to_parquet(tmp_path / "rows.parquet")
+    source = open_source(tmp_path / "rows.parquet")
+    assert len(source._parts) == 6
+    assert (source.shape, source.dtype) == ((3000, 6), np.float64)
+    assert np.array_equal(source.read(900, 2100), table.to_numpy(np.float64)[900:2100])
+    chosen = open_source(tmp_path / "rows.parquet", "low,count")
+    assert np.array_equal(chosen.read(5, 9), table[["low", "count"]].to_numpy(np.float64)[5:9])
+    assert np.array_equal(pickle.loads(pickle.dumps(source)).read(5, 9), source.read(5, 9))
+
+
+GROWTH = """
+import sys, threading
+import dask.dataframe, pyarrow.parquet
+import bigsmic
+from bigsmic.engines.memory import peak_memory, share_arena
+from bigsmic.store.sources.opening import open_source
+
+share_arena()
+before = peak_memory()
+source = open_source(sys.argv[1])
+read = lambda: [source.read(lo, lo + 20_000) for lo in range(0, 100_000, 20_000)] and None
+threads = [threading.Thread(target=read) for _ in range(2)]
+[t.start() for t in threads], [t.join() for t in threads]
+rows = 2 * 5 * 20_000 * 256
+print(peak_memory() - before, source.band_bytes + rows)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="high-water marks are Linux's to tell")
+def test_a_file_of_parquet_takes_what_is_planned_for_it(tmp_path):
+    """The file is one partition, of which whole copies would be made, and by each thread."""
+    rows = np.random.default_rng(0).standard_normal((200_000, 64), dtype=np.float32)
+    pd.DataFrame(rows, columns=[f"x{j}" for j in range(64)]).to_parquet(tmp_path / "a.parquet")
+    line = [sys.executable, "-c", GROWTH, str(tmp_path / "a.parquet")]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    found, planned = map(int, done.stdout.split())
+    assert found <= planned < 220 << 20
 
 
 def test_a_fit_of_a_table_resumes_and_predicts(tables):

@@ -93,10 +93,17 @@ def _whole(array: Any) -> Any:
     return type(array)(graph | stored, array.name, array.chunks, meta=array._meta) if stored else array
 
 
-def numbers_of(frame: Any) -> Any:
-    """A dask array of the columns of a dask dataframe, whose rows are counted, which computes it once."""
+def numbers_of(frame: Any, lengths: Any = True) -> Any:
+    """A dask array of the columns of a dask dataframe.
+
+    Parameters
+    ----------
+    frame : dask dataframe
+    lengths : tuple of int, optional
+        Rows of the partitions; by default they are counted, which computes the frame once.
+    """
     mixed = np.asanyarray(frame._meta).dtype == object  # truth values beside numbers
-    return (frame.astype(np.float64) if mixed else frame).to_dask_array(lengths=True)
+    return (frame.astype(np.float64) if mixed else frame).to_dask_array(lengths=lengths)
 
 
 def _is_future(value: Any) -> bool:

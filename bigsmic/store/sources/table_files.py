@@ -1,10 +1,12 @@
 """Rows of ``.csv``, ``.tsv`` and ``.parquet`` tables on local disks, read by dask, partition by partition.
 
-Every range of rows parses the partitions that it lies in, so that a partition of text is small.
+Every range of rows parses the partitions that it lies in, so that a partition of text is small. One of Parquet is as
+tall as its writer made it, often the whole file, and is read some columns at a time.
 """
 
 import csv
 import os
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +28,14 @@ OTHER_SEPARATORS = (";", "\t", "|")
 PARQUET = ".parquet"
 TEXT_BYTES = 16 << 20
 """Bytes of text in a partition."""
+PART_BYTES = 8 << 20
+"""Bytes of the columns of a partition of Parquet that are read at a time, as rows."""
+PARSED = 10
+"""Bytes that parsing takes for a byte of rows, at most: the text or Arrow's columns, and copies of the frame."""
+LIBRARY_BYTES = 80 << 20
+"""Memory of pandas, Arrow and dask.dataframe."""
+PARSING = threading.Lock()
+"""Held while rows are parsed: tasks would parse the same partition at once, or several."""
 LOOKED_AT = 1000
 """Rows of text from which the dtypes of columns are inferred."""
 FEW_NAMES = 3
@@ -55,7 +65,16 @@ class TableSource(DaskSource):
         self._unended_bytes = None
         self._unended_bytes = self._parsed(lambda: _unended_bytes(path))
         frame = self._parsed(lambda: _frame(path, component))
-        self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame)))
+        names, lengths = list(frame.columns), True
+        # dask reads a file by columns; of several partitions, it would join some if it reads few columns
+        by_columns = _suffix(path) == PARQUET and frame.npartitions == 1 and len(set(names)) == len(names)
+        with PARSING, _one_partition_at_a_time():
+            if by_columns:
+                lengths = self._parsed(lambda: _lengths(frame))
+            self._parsed(lambda: super(TableSource, self).__init__(numbers_of(frame, lengths)))
+        width = self._part_width = self._width_of_parts() if by_columns else len(names)
+        parts = [names[j : j + width] for j in range(0, len(names), width)]
+        self._parts = [DaskSource(numbers_of(frame[part], lengths)) for part in parts] if len(parts) > 1 else []
         self.name = path
         self.named(names_of(frame))
 
@@ -73,9 +92,15 @@ class TableSource(DaskSource):
         """Number of rows without a last line of text that has no end: its writer may be in the middle of a number."""
         return self.shape[0] - (self._unended_bytes is not None)
 
+    @property
+    def band_bytes(self) -> int:
+        """Bytes that parsing some columns of a partition takes, and the libraries that parse them."""
+        return LIBRARY_BYTES + PARSED * max(self.array.chunks[0]) * self._part_width * self.dtype.itemsize
+
     def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""
-        rows = self._parsed(lambda: super(TableSource, self).read(lo, hi))
+        with PARSING:
+            rows = self._parsed(lambda: self._read(lo, hi))
         if (
             self._unended_bytes is not None
             and hi == self.shape[0]
@@ -86,6 +111,19 @@ class TableSource(DaskSource):
                 f"opened, so that the line may have been half written; fit the complete ones, rows=slice({hi - 1}), or "
                 "try again once the file is written"
             )
+        return rows
+
+    def _width_of_parts(self) -> int:
+        n, d = self.shape
+        return min(d, max(1, PART_BYTES // (max(1, n) * self.dtype.itemsize)))
+
+    def _read(self, lo: int, hi: int) -> Any:
+        if not self._parts:
+            return super().read(lo, hi)
+        rows = np.empty((hi - lo, self.shape[1]), self.dtype)
+        for k, part in enumerate(self._parts):
+            first = k * self._part_width
+            rows[:, first : first + self._part_width] = part.read(lo, hi)
         return rows
 
     def _parsed(self, read: Any) -> Any:
@@ -137,6 +175,18 @@ def _frame(path: str, component: str | None) -> Any:
             f"input: columns {words[: admission.NAMED]} of {shown(path)!r} are not numbers; {remedy} as numbers"
         )
     return frame
+
+
+def _one_partition_at_a_time() -> Any:
+    """Context in which dask computes a frame on the calling thread, and not on a cluster."""
+    import dask
+
+    return dask.config.set(scheduler="synchronous")
+
+
+def _lengths(frame: Any) -> tuple[int, ...]:
+    """Rows of the partitions, by a single column: all of them may be far more than is ever read at a time."""
+    return tuple(map(int, frame[[frame.columns[0]]].map_partitions(len).compute()))
 
 
 def _exact() -> dict[str, str]:
