@@ -12,7 +12,7 @@ from bigsmic import registry
 from bigsmic.continuity import numbers
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources
-from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
+from bigsmic.engines.memory import lies_in_memory, share_arena
 from bigsmic.errors import InputError, PlanError
 from bigsmic.labelled import coordinates_of
 from bigsmic.numerics.selection import Selection
@@ -111,8 +111,8 @@ def fit(
         correspondence.
     memory_limit : int or str, optional
         Memory that the process may use, interpreter included, such as ``"1GiB"``; by default three quarters of that of
-        the machine or container. On a cluster, that of each worker, at most what Dask allows it. It affects time and
-        disk, never labels.
+        the machine or container. On a cluster, that of each worker, at most the share at which Dask pauses it. It
+        affects time and disk, never labels.
     component : str, optional
         Array within a group of Zarr or HDF5; of a table, names of columns, separated by commas.
     rows : slice or bigsmic.numerics.selection.Selection, optional
@@ -365,9 +365,9 @@ class _Request:
         try:
             found: Plan = method.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
         except PlanError as error:
-            if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
+            if not resources.limited_by or limit != resources.memory_limit:
                 raise
-            raise PlanError(f"{error}; that limit is what `ulimit -v` leaves to this process: raise it") from None
+            raise PlanError(f"{error}; {resources.limited_by}") from None
         scale = None if self.settings.precomputed else self.settings.scale
         held = 0 if checkpoints else min(HELD_BYTES, found.memory_limit - found.peak_bytes)
         return replace(found, decoded=self.source.decoded, scale=scale, held_bytes=held)

@@ -45,12 +45,15 @@ class Resources:
         Bytes that each process may use; None for the memory of the machine.
     workers_per_machine : int
         Processes that share the memory bandwidth of a machine, at most.
+    limited_by : str
+        What sets `memory_limit` and how to raise it, for a message; empty without such a limit.
     """
 
     n_workers: int = 1
     n_threads: int = 1
     memory_limit: int | None = None
     workers_per_machine: int = 1
+    limited_by: str = ""
 
 
 class Engine(Protocol):

@@ -148,9 +148,12 @@ class ClusterEngine:
         per_host: dict[str, int] = {}
         for fact in facts.values():
             per_host[fact["host"]] = per_host.get(fact["host"], 0) + 1
-        limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
+        limit, limited_by = min(
+            (fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]), fact["limited_by"])
+            for fact in facts.values()
+        )
         n_threads = max(fact["threads"] for fact in facts.values())
-        return Resources(len(facts), n_threads, min(limits), max(per_host.values()))
+        return Resources(len(facts), n_threads, limit, max(per_host.values()), limited_by)
 
     def _warn_of_other_processors(self, found: Sequence[Processor]) -> None:
         """Warn, once for each type, of workers whose processors compute other bits."""

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from itertools import cycle
 from typing import Any, NamedTuple
 
+import dask
 from distributed import get_worker
 from distributed.protocol import pickle
 
@@ -164,15 +165,34 @@ def _sees(payload: Payload) -> bool:
 def _facts(dask_worker: Any = None) -> dict[str, Any]:
     worker = dask_worker or get_worker()
     host = worker.address.rsplit(":", 1)[0]
-    limit = worker.memory_manager.memory_limit
+    limit, limited_by = _limit(worker)
     return {
         "versions": _versions(),
         "host": host,
         "threads": worker.state.nthreads,
         "limit": limit,
+        "limited_by": limited_by,
         "machine": machine_memory(),
         "processor": Processor.here(),
     }
+
+
+def _limit(worker: Any) -> tuple[int | None, str]:
+    """Bytes that tasks on a worker may fill, by its own configuration of Dask, and what says so; None if nothing does.
+
+    Above its pause fraction a worker begins no task, and above that of termination its nanny kills it. Those of target
+    and spill count less: a worker only moves results of tasks to disk, of which a fit has few, and goes on.
+    """
+    memory = worker.memory_manager
+    if not memory.memory_limit:
+        return None, ""
+    fractions = [memory.memory_pause_fraction]
+    if worker.nanny:
+        fractions.append(dask.config.get("distributed.worker.memory.terminate", False))
+    share = min([1.0, *(float(fraction) for fraction in fractions if fraction)])
+    above = ", above which Dask pauses or ends it" if share < 1 else ""
+    whole = f"the {memory.memory_limit >> 20}MiB of a worker"
+    return int(share * memory.memory_limit), f"that limit is {share:g} of {whole}{above}: give workers more memory"
 
 
 class Usage(NamedTuple):

@@ -45,7 +45,9 @@ class ThreadEngine:
     def __init__(self, n_threads: int = 1):
         check_threads(n_threads)
         self.n_threads = int(n_threads)
-        self.resources = Resources(n_threads=self.n_threads, memory_limit=address_room())
+        room = address_room()
+        limited_by = "" if room is None else "that limit is what `ulimit -v` leaves to this process: raise it"
+        self.resources = Resources(n_threads=self.n_threads, memory_limit=room, limited_by=limited_by)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:

@@ -7,7 +7,9 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
+from types import SimpleNamespace
 
+import dask
 import numpy as np
 import pytest
 from clusters import (
@@ -271,6 +273,33 @@ def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
     with pytest.raises(PlanError, match="set memory_limit to at least"):
         fit(blobs[0], client=client, memory_limit="10MiB", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_fit_is_planned_within_what_a_worker_may_fill_before_it_is_paused(blobs):
+    with cluster_of(1, memory_limit="400MiB") as client:
+        with pytest.raises(PlanError, match=r"limit is 320MiB; .* 0\.8 of the 400MiB of a worker, above which"):
+            bigsmic.plan(blobs[0], 4, client=client)
+        with pytest.raises(PlanError, match="the memory limit is 300MiB; set memory_limit") as caught:
+            bigsmic.plan(blobs[0], 4, client=client, memory_limit="300MiB")
+    assert "of a worker" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pause", "nanny", "terminate", "share"),
+    [
+        (0.8, "tcp://a:1", 0.95, 0.8),
+        (False, "tcp://a:1", 0.95, 0.95),
+        (False, "tcp://a:1", False, 1.0),
+        (False, None, 0.95, 1.0),
+    ],
+)
+def test_a_worker_may_fill_what_dask_neither_pauses_nor_ends_it_for(pause, nanny, terminate, share):
+    memory = SimpleNamespace(memory_limit=4 << 30, memory_pause_fraction=pause)
+    worker = SimpleNamespace(memory_manager=memory, nanny=nanny)
+    with dask.config.set({"distributed.worker.memory.terminate": terminate}):
+        assert dask_tasks._limit(worker)[0] == int(share * (4 << 30))
+    memory.memory_limit = None
+    assert dask_tasks._limit(worker) == (None, "")
 
 
 def test_a_plan_knows_which_workers_share_a_machine(client, blobs):
