@@ -57,7 +57,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     limit = planning.limit_of(memory_limit)
     wanted, in_memory = min(size.n, START_ROWS), True
     if settings.kernel == "dense":
-        tail = [_dense_stage(size, settings), _output_stage(size, settings)]
+        tail = [_width_stage(size, settings, wanted), _dense_stage(size, settings), _output_stage(size, settings)]
         stages = planning.widened([planning.scan_stage(size, wanted), *tail], limit, n_threads)
         return planning.Plan(size, limit, stages, wanted, checkpoints=checkpoints)
     common = smic_planning.described(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints)
@@ -76,7 +76,8 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
             name: replace(found, fixed_bytes=found.fixed_bytes + LIBRARY_BYTES)
             for name, found in (stages | {"graph": graph}).items()
         }
-        stages = {**early, stage.name: stage, last.name: last}
+        width = _width_stage(size, settings, common.sample_rows)
+        stages = {**early, width.name: width, stage.name: stage, last.name: last}
     return replace(common, stages=planning.widened(stages.values(), limit, n_threads), kernel_in_memory=in_memory)
 
 
@@ -90,6 +91,13 @@ def _columns_bytes(settings: Any) -> int:
         return 4 * (stages.EIGEN.size(1 << 30) + 4 * stages.EIGEN.block_width)
     every = settings.n_starts * settings.n_clusters
     return 4 * (2 * every + 3 * len(FACTORS) * every + 2 * min(COLUMNS, 2 * every))
+
+
+def _width_stage(size: Size, settings: Any, wanted: int) -> StagePlan:
+    """The sample, and for k-means a copy in float64, of which scikit-learn makes another one for variances."""
+    entry = 20 if settings.solver == "gradient" else 12
+    fixed = BLOCK_CACHE_BYTES + entry * min(size.n, wanted) * size.d
+    return planning.StagePlan("bandwidth", 1, fixed, 0)
 
 
 def _dense_stage(size: Size, settings: Any) -> StagePlan:
@@ -161,7 +169,7 @@ def _width(job: Job, _: int) -> None:
         variances = total.m2 / total.n * context.scaler.factor**2
         sigma = parzen.bandwidth(settings.sigma, context.n, variances, sample, settings.seed)
     if settings.solver == "gradient":
-        centers = _centers(sample.astype(np.float64), settings)
+        centers = _centers(sample, settings)
     job.run.write("bandwidth", 0, {"centers": centers}, info={"sigma": sigma})
 
 
@@ -169,7 +177,9 @@ def _centers(sample: Floats, settings: Any) -> Floats:
     c, n_distinct = settings.n_clusters, len(np.unique(sample, axis=0))
     if n_distinct < c:
         raise InputError(f"{CLUSTERS}: got {c} clusters for {n_distinct} distinct rows; ask for at most as many")
-    return KMeans(c, n_init=10, random_state=settings.seed % 2**32).fit(sample).cluster_centers_
+    # centred in place: the sample is the largest array of a fit of wide rows
+    k_means = KMeans(c, n_init=10, random_state=settings.seed % 2**32, copy_x=False)
+    return k_means.fit(sample.astype(np.float64)).cluster_centers_
 
 
 def _layout(context: Context, in_memory: bool = True) -> Any:

@@ -97,6 +97,7 @@ def test_a_quick_fit_keeps_its_smallest_limit(tmp_path):
         ((60_000, 64), 8, {"method": "mic"}),
         ((12_000, 64), 3, {"method": "mwca", "n_starts": 1}),
         ((60_000, 64), 8, {"method": "mwca", "kernel": "graph", "n_starts": 1}),
+        ((3_000, 8_000), 5, {"method": "mwca", "n_starts": 1, "max_iter": 2}),
         ((300_000, 64), 2, {"method": "mspc"}),
         ((400, 30_000), 2, {"method": "mspc"}),
     ],

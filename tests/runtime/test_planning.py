@@ -18,6 +18,7 @@ from sklearn.datasets import make_blobs
 import bigsmic
 from bigsmic.engines import memory
 from bigsmic.errors import InputError, PlanError
+from bigsmic.methods import mwca
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.labeling import consensus
 from bigsmic.runtime import planning
@@ -78,6 +79,21 @@ def test_a_consensus_of_many_clusters_takes_what_is_planned():
         tracemalloc.stop()
     stage = plan_of(4_000, 8, 400, n_threads=1).stages["select"]
     assert 0.98 * peak < stage.fixed_bytes + stage.task_bytes < 1.5 * peak
+
+
+def test_k_means_of_wide_rows_takes_what_is_planned():
+    sample = np.random.default_rng(0).standard_normal((3000, 1000), dtype=np.float32)
+    settings = SimpleNamespace(n_clusters=3, seed=0)
+    mwca._centers(sample[:, :3], settings)  # imports what it needs
+    tracemalloc.start()
+    try:
+        mwca._centers(sample, settings)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    planned = bigsmic.plan(sample, 3, method="mwca", n_threads=1).stages["bandwidth"].fixed_bytes
+    assert sample.nbytes + peak < 20.5 * sample.size
+    assert 20 * sample.size <= planned
 
 
 def n_on_disk(plan):
