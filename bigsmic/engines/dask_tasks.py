@@ -21,6 +21,7 @@ from bigsmic.engines.processor import Processor
 from bigsmic.errors import ClusterError, RunError
 from bigsmic.numerics.one_thread import one_thread
 from bigsmic.numerics.row_blocks import TreeSum
+from bigsmic.store.reopenable import drop_decoded
 from bigsmic.version import versions
 
 CONNECT_SECONDS = 20
@@ -221,6 +222,7 @@ def _process() -> str:
 
 
 def _usage() -> Usage:
+    drop_decoded()
     release_memory()
     return Usage(_process(), time.process_time(), peak_memory(), Processor.here())
 

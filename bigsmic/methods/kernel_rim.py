@@ -65,6 +65,10 @@ class Mapped:
         """The features of the fit."""
         return read_map(self.context)
 
+    def drop_decoded(self) -> None:
+        """Drop decoded chunks of the rows."""
+        self.context.source.drop_decoded()
+
     def __getstate__(self) -> dict[str, Any]:
         return {"context": self.context}
 

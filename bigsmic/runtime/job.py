@@ -89,6 +89,8 @@ class Job:
             cost["cpu"] += ended - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak)
         finally:
+            if self.context.source is not None:
+                self.context.source.drop_decoded()  # which other stages have no room for
             release_memory(self.plan.kept_bytes)
 
     def complete(self, stage: str, blocks: Iterable[int]) -> bool:

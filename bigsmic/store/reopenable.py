@@ -36,6 +36,13 @@ class Shared:
         return _open, (self._name, *self.recipe())
 
 
+def drop_decoded() -> None:
+    """Drop the decoded chunks of all objects that this process has opened."""
+    with _lock:
+        for found in _opened.values():
+            found.drop_decoded()
+
+
 def _open(name: str, opener: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with _lock:
         if name not in _opened:

@@ -14,6 +14,7 @@ import scipy.io
 import scipy.sparse
 import xarray
 import zarr
+from small_fits import FAST
 from suggested import run_suggested
 
 import bigsmic
@@ -98,6 +99,23 @@ def test_bands_of_tall_chunks_are_read_once(tmp_path, monkeypatch, blobs):
         found = [source.read(lo, lo + 70) for lo in range(0, 700, 70)]
     assert np.array_equal(np.concatenate(found), blobs[0])
     assert slices.asked == [350, 350]
+
+
+def test_bands_are_dropped_when_the_stage_that_reads_them_ends(tmp_path, blobs):
+    """Later stages are planned without them."""
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", data=blobs[0], chunks=(350, 5))
+    begun, held = set(), {}
+    with h5py.File(tmp_path / "rows.h5") as file:
+        source = open_source(file["X"])
+
+        def look(stage, done, total):
+            if stage not in begun:
+                held[stage] = len(source._bands)
+            begun.add(stage)
+
+        bigsmic.fit(source, 4, progress=look, **FAST | {"n_threads": 1})
+    assert held["graph"] == 0, held
 
 
 def test_packed_numbers_of_netcdf_in_hdf5(tmp_path):

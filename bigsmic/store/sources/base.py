@@ -55,6 +55,9 @@ class Source:
         """Bytes that one read brings to memory in addition to the rows asked for."""
         return 0
 
+    def drop_decoded(self) -> None:
+        """Drop decoded chunks, if there are any and none is being decoded."""
+
     @property
     def travels(self) -> bool:
         """Whether it is small when pickled and can be read in another process; others are copied to the run."""
@@ -166,7 +169,7 @@ class BandedSource(Source):
             self._bands.move_to_end(b)
             return self._bands[b]
 
-    def drop_bands(self) -> None:
+    def drop_decoded(self) -> None:
         """Drop the kept bands, unless one of them is being decoded."""
         if self._lock.acquire(blocking=False):
             self._bands.clear()

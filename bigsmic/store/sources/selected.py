@@ -102,8 +102,7 @@ class SelectedSource(Shared, Source):
 
     def drop_decoded(self) -> None:
         """Drop decoded chunks of the source."""
-        if isinstance(self.source, Shared):
-            self.source.drop_decoded()
+        self.source.drop_decoded()
 
     @property
     def shape(self) -> Any:

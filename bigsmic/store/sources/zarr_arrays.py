@@ -53,7 +53,7 @@ class ZarrSource(Shared, BandedSource):
 
     def drop_decoded(self) -> None:
         """Drop decoded chunks."""
-        self.drop_bands()
+        BandedSource.drop_decoded(self)
 
     def refuse_unseen(self) -> None:
         """Raise StorageError if a process that received the pickled source cannot see the array.
