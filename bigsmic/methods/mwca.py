@@ -105,7 +105,7 @@ def _dense_stage(size: Size, settings: Any) -> StagePlan:
     n, d = size.n, size.d
     height = int(size.block_sizes.tile_bounds(n, d)[1])
     task = height * (4 * 8 * (d + 2) + 8 * COLUMNS) + (16 << 20)
-    fixed = n * _columns_bytes(settings) + BLOCK_CACHE_BYTES + 12 * min(n, START_ROWS) * d
+    fixed = size.band_bytes + n * _columns_bytes(settings) + BLOCK_CACHE_BYTES + 12 * min(n, START_ROWS) * d
     columns = min(COLUMNS, 2 * settings.n_starts * settings.n_clusters)
     flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
     disk = 4 * n * (d + 2 * settings.n_clusters)
