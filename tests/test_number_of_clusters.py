@@ -24,7 +24,16 @@ from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
-from bigsmic.stages import choice, dense_parts, number, number_evidence, shown_number, valleys, wider_columns
+from bigsmic.stages import (
+    choice,
+    dense_parts,
+    number,
+    number_evidence,
+    shown_number,
+    valley_trees,
+    valleys,
+    wider_columns,
+)
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -1088,7 +1097,11 @@ def labeled(*bounds, held):
     of_piece = [(j, j + 1) for j, bound in enumerate(bounds) if bound not in (100, 200)]  # they are merged first
     others = [(0, z) for z in range(1, k) if z not in [z for _, z in of_piece]]
     tree = MergeTree(k, np.arange(k), np.array(of_piece + others), np.ones(k - 1))
-    return np.searchsorted(bounds, rows, side="right"), weights, ValleyTree(tree, k, np.full(k + 1, 5.0), tree)
+    return (
+        np.searchsorted(bounds, rows, side="right"),
+        weights,
+        ValleyTree(tree, k, np.full(k + 1, 5.0), tree, np.zeros(k - 1)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -1124,19 +1137,59 @@ def test_a_labeling_does_not_agree_with_itself_if_the_others_have_collapsed():
         assert (counts, agreement) == (([3] * 3, 1.0) if agree else ([], 0.0))
 
 
-@pytest.mark.parametrize("n_shown", [1, 4])
-def test_where_labelings_agree_less_than_by_chance_they_are_not_cut_by_size_for_that(n_shown):
-    """Four labelings of the same four groups, each of which parts another one from the three that it joins."""
-    labels, sizes = np.repeat(np.arange(4), 100), [4] * 4
+def evidence_of(trees, gains, weakest):
+    """Evidence of labelings of the same four groups of 100 rows, with these trees, gains, and valleys by number."""
+    labels, sizes = np.repeat(np.arange(4), 100), [4] * len(trees)
+    rows = consensus.label_gram(np.stack([labels] * len(trees), axis=1), sizes)
+    shared = number_evidence.SharedRows(rows, sizes, [np.eye(4)] * len(trees))
+    found = [ValleyTree(*of) for of in zip(trees, [1] * len(trees), [weakest] * len(trees), trees, gains, strict=True)]
+    numbers = np.array([2, 3, 4])
+    curve = {"numbers": numbers, "stability": shared.agreements(trees, numbers), "weakest": weakest[numbers]}
+    return number_evidence.Evidence(found, trees, shared, curve, 1, None)
+
+
+def test_beyond_any_sign_of_a_valley_labelings_part_what_two_gaussians_describe_better():
+    """Four labelings of the same four groups, each of which parts another one from the three that it joins first.
+
+    Those of all but the last say that groups 0 and 1 are better described by two.
+    """
     merges = [[(1, 2), (1, 3), (0, 1)], [(0, 2), (0, 3), (0, 1)], [(0, 1), (0, 3), (0, 2)], [(0, 1), (0, 2), (0, 3)]]
     trees = [MergeTree(4, np.arange(4), np.array(of_one), np.ones(3)) for of_one in merges]
-    shared = number_evidence.SharedRows(
-        consensus.label_gram(np.stack([labels] * 4, axis=1), sizes), sizes, [np.eye(4)] * 4
-    )
-    numbers = np.array([2, 3])
-    by_valleys = shared.agreements(trees, numbers)
-    assert by_valleys[0] < 0
-    found = [ValleyTree(tree, n_shown, np.full(5, 5.0), tree) for tree in trees]
-    stability, by_size = number_evidence._agreements(found, shared, numbers, n_shown)
-    np.testing.assert_array_equal(stability, by_valleys)
-    assert by_size == []
+    evidence = evidence_of(trees, np.zeros((4, 3)), np.array([np.inf, np.inf, 5.0, 0.3, 0.2]))
+    assert evidence.curve["stability"][0] < 0  # less than by chance
+    assert [evidence.parted_from(n) for n in (1, 2, 3, 4)] == [3, 3, 3, 4]
+    np.testing.assert_array_equal(evidence.by_shape(3), evidence.curve["stability"])
+    same = [MergeTree(4, np.arange(4), np.array([(0, 1), (2, 3), (0, 2)]), np.ones(3))] * 2
+    disputed = evidence_of(same, np.array([[5.0, 1.0, 9.0], [1.0, 5.0, 9.0]]), np.zeros(5))
+    np.testing.assert_array_equal(disputed.curve["stability"], [1.0, 1.0, 1.0])
+    stability = disputed.by_shape(2)
+    assert stability[[0, 2]].tolist() == [1.0, 1.0]
+    assert stability[1] < 1  # one parts 0 from 1, and the other 2 from 3
+    assert disputed.by_shape(3).tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 4, but the data show 3 groups")
+@pytest.mark.parametrize("cut", [False, True])
+def test_two_clusters_that_overlap_are_parted_before_a_larger_one_is_halved(cut):
+    """Valleys show three clusters; the pair has 2.4 standard deviations between its means, and half of the rows."""
+    X, y = make_blobs((4000, 1000, 1000, 800), centers=[[0, 0], [20, 0], [22.4, 0], [0, 20]], random_state=5)
+    shown = bigsmic.fit(X, **UNSCALED)
+    assert shown.n_clusters == 3
+    assert adjusted_rand_score(y, (shown.cut(4) if cut else bigsmic.fit(X, 4, **UNSCALED)).labels) > 0.85
+
+
+def test_runs_of_earlier_versions_part_the_smallest_groups(monkeypatch):
+    """Two of four groups, cut into three: by shape 2 and 3 are parted, by size 0 and 1, and else the last merge."""
+    tree = MergeTree(4, np.arange(4), np.array([(0, 1), (2, 3), (0, 2)]), np.ones(3))
+    gains = np.array([1.0, 7.0, 9.0])
+    found = ValleyTree(tree, 2, np.full(5, 5.0), tree, gains)
+    monkeypatch.setattr(valley_trees, "valley_tree_of", lambda context, spec: found)
+    monkeypatch.setattr(valley_trees, "weights_between", lambda context, spec: np.diag([50.0, 10.0, 300.0, 200.0]))
+
+    def cut(**noted):
+        run = SimpleNamespace(info=lambda stage, block: {"shown": 2} | noted, done=lambda stage, block: True)
+        return valley_trees.parted(SimpleNamespace(run=run), None, 3).cut(3).tolist()
+
+    assert cut(parted_from=2) == [0, 0, 1, 2]
+    assert cut(by_size=[3]) == [0, 1, 2, 2]
+    assert cut(parted_from=3) == cut(by_size=[4]) == [0, 0, 1, 2]

@@ -22,15 +22,13 @@ from bigsmic.stages.graph import read_graph
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
 from bigsmic.stages.shown_number import (
-    NUMBER,
-    are_by_size,
     are_dense_parts,
     are_joined,
     are_parts,
     dense_parts,
     is_shown,
 )
-from bigsmic.stages.valley_trees import TREE_FIELDS, number_of, valley_tree_of, weights_between
+from bigsmic.stages.valley_trees import TREE_FIELDS, number_of, parted, valley_tree_of
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
@@ -327,8 +325,7 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
 
     Where as many clusters are asked for as labelings show, one that shows more keeps them: the consensus merges what
     others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density, or are of
-    dense parts. Where some more are asked for than labelings show, and these agree, the smallest groups are parted from
-    the clusters shown.
+    dense parts. Where more are asked for than there is any sign of, the clusters are parted by shape.
     """
     if are_dense_parts(context.run, context.settings.n_clusters):
         return dense_parts(context.run, number_of(context, spec), spec.n_eigenvectors)
@@ -339,10 +336,7 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
         return found.by_distance.cut(n_clusters)
     if is_shown(context.run, n_clusters):
         n_clusters = max(n_clusters, found.n_clusters)
-    if are_by_size(context.run, n_clusters):
-        sizes, shown = weights_between(context, spec).sum(axis=1), context.run.info(NUMBER, 0)["shown"]
-        found = found._replace(tree=found.by_size(shown, sizes))
-    return found.tree.cut(min(n_clusters, len(found.tree.columns)))
+    return parted(context, spec, n_clusters).cut(min(n_clusters, len(found.tree.columns)))
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:

@@ -87,7 +87,9 @@ def _count(job: Job, block: int) -> None:
     info |= {"faint": context.n < MANY_ROWS and evidence.at("weakest", n_clusters, np.inf) < DEEP}
     info["beyond"] = True  # that there are labels by valleys beyond them, which earlier runs were read without
     info |= _of_links(context, n_clusters, by_groups)
-    job.run.write(NUMBER, block, evidence.curve | {"part_of": part_of}, info=info)
+    info["parted_from"] = parted_from = evidence.parted_from(max(shown, other or 0))
+    curve = evidence.curve | {"stability": evidence.by_shape(parted_from), "part_of": part_of}
+    job.run.write(NUMBER, block, curve, info=info)
 
 
 def _evidence(job: Job) -> tuple[Evidence, dict[str, Any]]:

@@ -17,7 +17,7 @@ from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.drawn_clusters import DrawnRows
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import Merging, Reader
-from bigsmic.stages.shown_number import NUMBER, PLAIN, are_some_more
+from bigsmic.stages.shown_number import NUMBER, PLAIN
 from bigsmic.stages.valley_trees import valley_tree_of, weights_between
 from bigsmic.stages.wider_columns import have_many_copies
 from bigsmic.types import Floats, Integers
@@ -146,6 +146,26 @@ class Evidence(NamedTuple):
         """How much labelings agree on the clusters shown; 1 where these are outside a given range."""
         return self.at("stability", self.shown, 1.0)
 
+    def parted_from(self, n_clusters: int) -> int:
+        """Number of clusters from which on they are parted by shape: `n_clusters`, or more while valleys show any sign.
+
+        Parameters
+        ----------
+        n_clusters : int
+            At least as many as are shown.
+        """
+        while self.at("weakest", n_clusters + 1, 0.0) >= LEAST_SIGN:
+            n_clusters += 1
+        return n_clusters
+
+    def by_shape(self, n_clusters: int) -> Floats:
+        """Agreement of the labelings at each number, if more than `n_clusters` are parted from these by shape."""
+        stability, more = self.curve["stability"].copy(), self.curve["numbers"] > n_clusters
+        sizes = [W.sum(axis=1) for W in self.shared.weights]
+        trees = [found.by_shape(n_clusters, of) for found, of in zip(self.by_valleys, sizes, strict=True)]
+        stability[more] = self.shared.agreements(trees, self.curve["numbers"][more])
+        return stability
+
     @property
     def disagree(self) -> bool:
         """Whether labelings do not agree plainly on the clusters shown."""
@@ -190,7 +210,7 @@ def compare(job: Job, drawn_rows: DrawnRows, reach: float = np.inf) -> tuple[Evi
     n_columns = _n_columns(found)
     least, most = open_range(context, n_columns)
     numbers = np.arange(max(2, least), max(2, least, min(most, n_columns) + 1))
-    stability, by_size = _agreements(found, shared, numbers, shown)
+    stability = shared.agreements([of_one.tree for of_one in found], numbers)
     left_open = not context.settings.number_given
     along_curves = left_open and graph_parts.lie_along_curves(context)
     doubtful = along_curves or (left_open and have_many_copies(context))
@@ -198,7 +218,7 @@ def compare(job: Job, drawn_rows: DrawnRows, reach: float = np.inf) -> tuple[Evi
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     votes = [tree.n_clusters for tree in found]
-    noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
+    noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common}
     return Evidence(found, by_density, shared, curve, shown, drawn_rows, along_curves, doubtful, reach), noted
 
 
@@ -224,24 +244,6 @@ def _curve(
         "weakest": np.median(weakest, axis=1),
         "modularity": shared.modularities(by_density, numbers),
     }
-
-
-def _agreements(found: ValleyTrees, shared: SharedRows, numbers: Integers, shown: int) -> tuple[Floats, list[int]]:
-    """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
-
-    There, most labelings have no sign of a valley if merges are undone, or do not agree, and they agree more if the
-    smallest groups are parted from the clusters shown. Far more than are shown are cut so only if labelings plainly
-    agree on these.
-    """
-    stability = shared.agreements([of_one.tree for of_one in found], numbers)
-    unsigned = np.median([of_one.weakest[numbers] for of_one in found], axis=0) < LEAST_SIGN
-    doubtful = numbers[unsigned | (stability < LEAST_AGREED)].tolist()
-    agree = stability[numbers == shown].sum() >= PLAIN
-    more = [k for k in doubtful if are_some_more(k, shown) or (agree and k > shown)]
-    trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
-    by_size = np.full(len(numbers), -np.inf)  # elsewhere: labelings may agree less than by chance
-    by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))
-    return np.maximum(stability, by_size), numbers[by_size > stability].tolist()
 
 
 def _whole_labelings(found: ValleyTrees, shared: SharedRows) -> list[int]:

@@ -84,9 +84,20 @@ def are_some_more(n_clusters: int, shown: int) -> bool:
     return shown < n_clusters < FAR_MORE * shown
 
 
+def parted_from(run: Run) -> int:
+    """Number of clusters beyond which they are parted by shape; 0 for earlier runs, whose clusters are not."""
+    found: int = run.info(NUMBER, 0).get("parted_from", 0)  # earlier runs lack it
+    return found
+
+
+def are_by_shape(run: Run, n_clusters: int) -> bool:
+    """Whether so many clusters are those of which there is some sign, with others parted from them by shape."""
+    return 0 < parted_from(run) < n_clusters
+
+
 def are_by_size(run: Run, n_clusters: int) -> bool:
-    """Whether so many clusters are those that labelings show, with the smallest groups parted from them."""
-    return n_clusters in run.info(NUMBER, 0)["by_size"]
+    """Whether so many clusters of an earlier run are those shown, with the smallest groups parted from them."""
+    return n_clusters in run.info(NUMBER, 0).get("by_size", ())
 
 
 def are_joined(run: Run, n_clusters: int) -> bool:

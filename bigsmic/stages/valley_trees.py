@@ -1,9 +1,12 @@
 """Trees that merge the groups of labelings by valleys, as the stage ``valleys`` has them."""
 
+import numpy as np
+
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.stages.labeling_specs import LabelingSpec, specs_of
+from bigsmic.stages.shown_number import NUMBER, are_by_shape, are_by_size, parted_from
 from bigsmic.types import Floats
 
 VALLEYS = "valleys"
@@ -16,7 +19,18 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     read, i = context.run.reader(VALLEYS, 0), number_of(context, spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
-    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]))
+    gains = read(f"gains.{i}") if info.get("gains") else np.zeros(len(tree.merges))  # earlier runs lack them
+    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]), gains)
+
+
+def parted(context: Context, spec: LabelingSpec, n_clusters: int) -> MergeTree:
+    """The same tree, whose cut into more clusters than valleys show parts these by shape; of earlier runs, by size."""
+    found, sizes = valley_tree_of(context, spec), weights_between(context, spec).sum(axis=1)
+    if are_by_shape(context.run, n_clusters):
+        return found.by_shape(parted_from(context.run), sizes)
+    if are_by_size(context.run, n_clusters):
+        return found.by_size(context.run.info(NUMBER, 0)["shown"], sizes)
+    return found.tree
 
 
 def weights_between(context: Context, spec: LabelingSpec) -> Floats:

@@ -88,9 +88,11 @@ def _merge_groups(job: Job, block: int) -> None:
     for i, found in enumerate(trees):
         values = *found.tree_arrays, found.weakest
         arrays |= {f"{name}.{i}": value for name, value in zip(VALLEY_FIELDS, values, strict=True)}
+        arrays[f"gains.{i}"] = found.gains
     info |= {
         "threshold": threshold,
         "n_clusters": [found.n_clusters for found in trees],
+        "gains": True,
         "nearest": [found.by_distance.merges[len(found.tree.columns) - found.n_clusters :].tolist() for found in trees],
     }
     job.run.write(VALLEYS, block, arrays, info=info)

@@ -52,7 +52,7 @@ def pattern(stage):
         stage,
     )
     stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
-    stage = re.sub(r"^(classes|columns|merges|ratios|weakest|weights)\.\d+$", r"\1.0", stage)
+    stage = re.sub(r"^(classes|columns|gains|merges|ratios|weakest|weights)\.\d+$", r"\1.0", stage)
     return re.sub(r"^(labels|sizes|first)\.t\d+$", r"\1.t5", stage)
 
 

@@ -1,4 +1,4 @@
-"""Merge trees whose merges are reordered: small parts last."""
+"""Merge trees whose merges are reordered: those of large scores are undone first."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def parted(tree, n_groups, n_parts, sizes):
 def test_smallest_parts_are_parted_first(seed):
     rng = np.random.default_rng(seed)
     sizes, tree = rng.random(20), random_tree(20, rng, [3, 11])
-    found = tree.smallest_last(6, sizes)
+    found = tree.undone_by(6, -tree.smaller_parts(sizes))
     for k in range(1, 19):
         cut = found.cut(k)
         assert (cut[[3, 11]] == -1).all()
@@ -42,7 +42,7 @@ def test_smallest_parts_are_parted_first(seed):
 def test_ratios_go_with_their_merges():
     rng = np.random.default_rng(0)
     tree = random_tree(12, rng)
-    found = tree.smallest_last(3, rng.random(12))
+    found = tree.undone_by(3, rng.random(11))
     of = {tuple(merge): ratio for merge, ratio in zip(tree.merges.tolist(), tree.ratios, strict=True)}
     assert [of[tuple(merge)] for merge in found.merges.tolist()] == found.ratios.tolist()
 
@@ -50,7 +50,7 @@ def test_ratios_go_with_their_merges():
 def test_crumbs_are_parted_after_all_others():
     """The first merge takes in a crumb, the smallest part of all."""
     tree = MergeTree(4, np.arange(4), np.array([(0, 1), (2, 3), (0, 2)]), np.array([np.inf, 0.5, 0.1]))
-    found = tree.smallest_last(1, np.array([10.0, 1.0, 8.0, 6.0]))
+    found = tree.undone_by(1, -tree.smaller_parts(np.array([10.0, 1.0, 8.0, 6.0])))
     assert found.cut(2).tolist() == [0, 0, 1, 1]
     assert found.cut(3).tolist() == [0, 0, 1, 2]
 
@@ -58,4 +58,9 @@ def test_crumbs_are_parted_after_all_others():
 def test_a_number_of_groups_that_the_tree_lacks_is_refused():
     tree = random_tree(5, np.random.default_rng(0))
     with pytest.raises(InputError, match="got n_groups=6, the tree has 1 to 5"):
-        tree.smallest_last(6, np.ones(5))
+        tree.undone_by(6, np.ones(4))
+
+
+def test_of_equal_scores_the_last_merge_is_undone_first():
+    tree = random_tree(12, np.random.default_rng(1))
+    np.testing.assert_array_equal(tree.undone_by(3, np.zeros(11)).merges, tree.merges)

@@ -13,6 +13,7 @@ from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.labeling.groups import SAMPLE_ROWS, Groups, is_drawn
+from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.principal_axes import principal_axes
@@ -451,6 +452,32 @@ def test_a_majority_of_must_links_joins_what_a_valley_parts(n_must, n_cannot, n_
     groups = groups_of(X, np.repeat([0, 1], 300))
     tree = valleys.valley_tree(linked(groups, must=[(0, 1, n_must)], cannot=[(0, 1, n_cannot)]))
     assert tree.n_clusters == n_clusters
+
+
+def test_groups_with_a_majority_of_must_links_gain_nothing_from_being_parted():
+    groups = groups_of(blob_rows((0, 0, 0), (20, 0, 0)), np.repeat([0, 1], 300))
+    assert valleys.valley_tree(linked(groups, must=[(0, 1, 3)])).gains.tolist() == [0.0]
+
+
+def test_what_no_valley_parts_has_a_gain_if_two_gaussians_describe_it_better():
+    """Two blobs 2.2 standard deviations apart; halves of one gain nothing."""
+    X = blob_rows((0, 0, 0), (2.2, 0, 0), n=1500)
+    tree = valleys.valley_tree(groups_of(X, np.repeat([0, 1], 1500)))
+    assert tree.n_clusters == 1
+    assert tree.gains.shape == (1,)
+    assert tree.gains[0] > np.log(3000)
+    halves = valleys.valley_tree(groups_of(X[:1500], cut_into(X[:1500], 2)))
+    assert halves.gains.tolist() == [0.0]
+
+
+def test_the_smallest_groups_are_parted_when_nothing_is_gained():
+    tree = MergeTree(4, np.arange(4), np.array([(0, 1), (2, 3), (0, 2)]), np.ones(3))
+    sizes = np.array([50.0, 10.0, 300.0, 200.0])
+    found = valleys.ValleyTree(tree, 1, np.full(5, 5.0), tree, np.array([0.0, 0.0, 40.0]))
+    assert [found.by_shape(1, sizes).cut(k).tolist() for k in (2, 3)] == [[0, 0, 1, 1], [0, 1, 2, 2]]
+    gaining = found._replace(gains=np.array([0.0, 9.0, 40.0]))
+    assert [gaining.by_shape(1, sizes).cut(k).tolist() for k in (2, 3)] == [[0, 0, 1, 1], [0, 0, 1, 2]]
+    assert found._replace(n_clusters=3).by_shape(2, sizes).cut(3).tolist() == tree.cut(3).tolist()
 
 
 def test_links_of_merged_groups_add():

@@ -94,6 +94,11 @@ def test_what_is_joined_by_distance_or_a_dense_part_is_plain_whatever_labelings_
     assert not shown.is_plain(Evidence(clear=False), 3)
 
 
+def test_clusters_are_parted_by_shape_beyond_a_number_that_earlier_runs_lack():
+    assert [n for n in range(2, 20) if shown.are_by_shape(Evidence(parted_from=17), n)] == [18, 19]
+    assert not any(shown.are_by_shape(Evidence(), n) for n in range(2, 20))
+
+
 @pytest.mark.parametrize(
     ("changes", "agreement", "fewer", "beyond"),
     [

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between, excess_kurtosis
 from bigsmic.numerics.labeling.fisher import fisher_direction
 from bigsmic.numerics.labeling.group_moments import GroupMoments
+from bigsmic.numerics.labeling.two_gaussians import Line, Sample
 from bigsmic.types import Floats, Integers
 
 SAMPLE_ROWS = 3000
@@ -166,6 +167,11 @@ class Groups:
         barred: NDArray[np.bool_] = (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
         return barred
 
+    def are_linked(self, y: int, z: int) -> bool:
+        """Whether there are more must-links than cannot-links between two groups."""
+        must, cannot = self.links[:, y, z]
+        return bool(must > cannot)
+
     def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
         """Whether two groups, each of y and of z, are neighbours: bool, shape (p,).
 
@@ -190,17 +196,34 @@ class Groups:
         line = self._line(y, z)
         return np.inf if line is None else excess_kurtosis(*line[:3])
 
+    def line(self, y: int, z: int) -> Line | None:
+        """The same direction, and where the two groups are on it; None where none is known."""
+        found = self._direction(y, z)
+        return None if found is None else Line(*found, self.counts[z] / (self.counts[y] + self.counts[z]))
+
+    @property
+    def samples_of_groups(self) -> dict[int, Sample]:
+        """Sample of each group that has one."""
+        rows = enumerate(self.samples)
+        return {y: Sample(P, uniform, float(self.counts[y])) for y, (P, uniform) in rows if len(P)}
+
     def _line(self, y: int, z: int) -> tuple[Floats, Floats, tuple[float, float], tuple[float, float], float] | None:
         """Both samples on that line, their numbers of rows and means there, and the distance of neighbouring values."""
         (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
-        if min(len(rows_y), len(rows_z)) < 2:
+        found = self._direction(y, z)
+        if found is None:
             return None
-        n, prior = (float(self.counts[y]), float(self.counts[z])), (self._within, PRIOR_ROWS)
-        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), sum(n), prior, RIDGE)
-        if not math.isfinite(mean_y + mean_z):
-            return None
+        (w, mean_y, mean_z), n = found, (float(self.counts[y]), float(self.counts[z]))
         a, b = rows_y.astype(np.float64) @ w, rows_z.astype(np.float64) @ w
         return a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0))
+
+    def _direction(self, y: int, z: int) -> tuple[Floats, float, float] | None:
+        """Direction of Fisher's discriminant, and the mean of each group there; None where none is known."""
+        if min(len(self.samples[y][0]), len(self.samples[z][0])) < 2:
+            return None
+        n, prior = float(self.counts[y]) + float(self.counts[z]), (self._within, PRIOR_ROWS)
+        found = fisher_direction(self._scatter(y), self._scatter(z), n, prior, RIDGE)
+        return found if math.isfinite(found[1] + found[2]) else None
 
     @property
     def _error(self) -> Floats:

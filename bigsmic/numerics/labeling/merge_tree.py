@@ -101,24 +101,23 @@ class MergeTree:
         last = np.array(merges, np.int64).reshape(-1, 2)
         return replace(self, merges=np.concatenate([self.merges[: len(self.merges) - len(last)], last]))
 
-    def smallest_last(self, n_groups: int, sizes: Floats) -> "MergeTree":
-        """The tree with the merges down to `n_groups` in another order, which leaves small parts to the end.
+    def undone_by(self, n_groups: int, scores: Floats) -> "MergeTree":
+        """The tree with the merges down to `n_groups` in another order: the last ones are undone by largest score.
 
-        Of the last merges within these groups, the one whose smaller part is the smallest comes last; of those left
-        without it, again the one with the smallest part comes before it, and so on. Merges with an infinite ratio
-        come first.
+        Of the last merges within these groups, the one of largest score comes last; of those left without it, again the
+        one of largest score comes before it, and so on. Merges with an infinite ratio come first.
 
         Parameters
         ----------
         n_groups : int
             From 1 to the number of columns that take part.
-        sizes : ndarray of float64, shape (m,)
-            Size of each column; sizes add on a merge.
+        scores : ndarray of float64, shape (k - 1,)
+            Of each merge, as of :meth:`smaller_parts`; of equal ones, the later merge is undone first.
 
         Returns
         -------
         MergeTree
-            A cut into more than `n_groups` parts the smallest parts from those groups. The ratios go with the merges.
+            A cut into more than `n_groups` parts those groups by largest score. The ratios go with the merges.
 
         Raises
         ------
@@ -126,21 +125,28 @@ class MergeTree:
         """
         self._check(n_groups)
         n_steps = len(self.columns) - n_groups
-        total, last = sizes.astype(np.float64), dict[int, int]()  # of each group so far: its size and its last merge
+        last = dict[int, int]()  # of each group so far
         order, before = list[tuple[bool, float, int]](), list[list[int]]()
         for step, (y, z) in enumerate(self.merges[:n_steps].tolist()):
-            order.append((bool(np.isinf(self.ratios[step])), float(min(total[y], total[z])), step))
+            order.append((bool(np.isinf(self.ratios[step])), -float(scores[step]), -step))
             before.append([last.pop(name) for name in (y, z) if name in last])
-            total[y] += total[z]
             last[y] = step
         heap, steps = [order[step] for step in last.values()], list[int]()
         heapq.heapify(heap)
         while heap:
-            steps.append(heapq.heappop(heap)[-1])
+            steps.append(-heapq.heappop(heap)[-1])
             for earlier in before[steps[-1]]:
                 heapq.heappush(heap, order[earlier])
         at = np.array([*reversed(steps), *range(n_steps, len(self.merges))], np.int64)
         return replace(self, merges=self.merges[at], ratios=self.ratios[at])
+
+    def smaller_parts(self, sizes: Floats) -> Floats:
+        """Size of the smaller of the two groups of each merge, float64, shape (k - 1,); sizes of columns (m,) add."""
+        total, found = sizes.astype(np.float64), np.empty(len(self.merges))
+        for step, (y, z) in enumerate(self.merges.tolist()):
+            found[step] = min(total[y], total[z])
+            total[y] += total[z]
+        return found
 
     def _check(self, n_groups: int) -> None:
         if not 1 <= n_groups <= len(self.columns):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.labeling.groups import Groups
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.nearest_means import NearestMeans, smallest
+from bigsmic.numerics.labeling.two_gaussians import Line, log_likelihood_gains
 from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
@@ -47,23 +48,28 @@ class ValleyTree(NamedTuple):
         z of the weakest valley between neighbours, by number of groups left; infinite where none are neighbours.
     by_distance : MergeTree
         The same merges down to `n_clusters`, and then those of the nearest means (:class:`Nearest`).
+    gains : ndarray of float64, shape (k - 1,)
+        How much better two Gaussians describe what each merge joins than one does: see
+        :func:`~bigsmic.numerics.labeling.two_gaussians.log_likelihood_gains`; 0 for groups with links between them.
     """
 
     tree: MergeTree
     n_clusters: int
     weakest: np.ndarray
     by_distance: MergeTree
+    gains: np.ndarray
 
     @property
     def tree_arrays(self) -> tuple[Integers, Integers, Floats]:
         """Columns, merges and ratios of the tree."""
         return self.tree.columns, self.tree.merges, self.tree.ratios
 
-    def by_size(self, n_clusters: int, sizes: Floats) -> MergeTree:
-        """The tree whose cuts above `n_clusters` part the smallest groups from these clusters.
+    def by_shape(self, n_clusters: int, sizes: Floats) -> MergeTree:
+        """The tree whose cuts above `n_clusters` part those of these clusters that two Gaussians describe better.
 
         Where no valley is left, the order of merges says nothing of clusters: the last ones join halves of the largest.
-        What has too few rows to show a valley is small.
+        When two Gaussians describe none better, the smallest groups are parted: what has too few rows to show a valley
+        is small.
 
         Parameters
         ----------
@@ -72,8 +78,14 @@ class ValleyTree(NamedTuple):
         sizes : ndarray of float64, shape (m,)
             Size of each group.
         """
-        most = len(self.tree.columns)
-        return self.tree.smallest_last(min(max(n_clusters, self.n_clusters), most), sizes)
+        return self._undone(n_clusters, np.where(self.gains > 0, self.gains, -self.tree.smaller_parts(sizes)))
+
+    def by_size(self, n_clusters: int, sizes: Floats) -> MergeTree:
+        """The same by size alone, as earlier runs are cut."""
+        return self._undone(n_clusters, -self.tree.smaller_parts(sizes))
+
+    def _undone(self, n_clusters: int, scores: Floats) -> MergeTree:
+        return self.tree.undone_by(min(max(n_clusters, self.n_clusters), len(self.tree.columns)), scores)
 
 
 def thresholds(n_rows: int, on_a_line: bool = False) -> list[float]:
@@ -125,7 +137,7 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     """
     columns = groups.alive
     merges = _join_copies(groups) + _absorb_small(groups)
-    ratios = [np.inf] * len(merges)
+    ratios, lines, samples = [np.inf] * len(merges), dict[int, Line](), groups.samples_of_groups
     pairs = _Pairs(groups)
     scattered = _scattered(groups, pairs.near)
     weakest, n_clusters, nearest = np.full(len(columns) + 1, np.inf), 0, list[tuple[int, int]]()
@@ -145,6 +157,9 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
             y, z, ratio = pairs.best(np.inf)
         merges.append((y, z))
         ratios.append(ratio)
+        line = groups.line(y, z)
+        if line and not groups.are_linked(y, z):
+            lines[len(merges) - 1] = line
         if scattered[y] != scattered[z]:
             groups.leave_out(y if scattered[y] else z)
         scattered[y] &= scattered[z]
@@ -153,7 +168,8 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     if not n_clusters:
         n_clusters, nearest = hidden.before or (1, nearest)
     tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
-    return ValleyTree(tree, n_clusters, weakest, tree.ending_in(nearest))
+    gains = log_likelihood_gains(tree, n_clusters, lines, samples)
+    return ValleyTree(tree, n_clusters, weakest, tree.ending_in(nearest), gains)
 
 
 class _HiddenValleys:
