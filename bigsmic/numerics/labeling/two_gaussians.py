@@ -11,8 +11,8 @@ from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.types import Floats, Integers
 
-N_STEPS = 50
-"""Steps of expectation maximisation; more change hardly anything but gains that are next to nothing."""
+N_STEPS, CONVERGED = 50, 1e-5
+"""Steps of expectation maximisation at most, and increase of the log likelihood per row from which on they go on."""
 MOST_ROWS, FEWEST_ROWS = 6000, 100
 """Rows of a cluster that are looked at, in the mean, and how many of each of its groups are at least."""
 LEAST_SHARE = 0.01
@@ -63,22 +63,24 @@ class Sample(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Rows of a part of a cluster: P (s, r), how many rows each represents (s,), and the column it is of (s,)."""
+    """Part of a cluster of rows P (N, r), each of some column (N,): which rows, and how many each represents (s,)."""
 
     P: Floats
-    weights: Floats
     columns: Integers
+    rows: Integers
+    weights: Floats
 
     def of(self, shares: Floats) -> "_Part":
         """What has these shares (s,) of the rows."""
         kept = shares >= LEAST_SHARE
-        return _Part(self.P[kept], self.weights[kept] * shares[kept], self.columns[kept])
+        return self._replace(rows=self.rows[kept], weights=self.weights[kept] * shares[kept])
 
-    def mean(self, values: Floats, columns: list[int]) -> float:
-        """Mean of values (s,) over the rows of some columns; not a number if there is none."""
-        weights = self.weights * np.isin(self.columns, columns)
-        total = float(weights.sum())
-        return float(values @ weights) / total if total > 0 else math.nan
+    def match(self, shares: Floats, first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
+        """Difference between two sets of columns (m,) in their mean share (s,); not a number if one has no row."""
+        columns = self.columns[self.rows]
+        of_first, of_second = (self.weights * members[columns] for members in (first, second))
+        totals = float(of_first.sum()), float(of_second.sum())
+        return float(shares @ of_second) / totals[1] - float(shares @ of_first) / totals[0] if all(totals) else math.nan
 
 
 def log_likelihood_gains(
@@ -119,21 +121,21 @@ def log_likelihood_gains(
         if step not in lines or y not in parts:
             continue
         part, (direction, *start) = parts.pop(y), lines[step]
-        gain, shares = _parted(part.P @ direction, part.weights, *start)
-        match = part.mean(shares, joined[step][1]) - part.mean(shares, joined[step][0])
+        gain, shares = _parted((part.P @ direction)[part.rows], part.weights, *start)
+        match, s = part.match(shares, *joined[step]), len(part.rows)
         gain *= match**2 if match > 0 else 0.0
-        gains[step] = part.weights.sum() * gain if gain > math.log(len(part.P)) / len(part.P) else 0.0
+        gains[step] = part.weights.sum() * gain if gain > math.log(s) / s else 0.0
         found = {y: part.of(1 - shares), z: part.of(shares)}
-        parts |= {name: half for name, half in found.items() if len(half.P)}
+        parts |= {name: half for name, half in found.items() if len(half.rows)}
     return gains
 
 
-def _joined(tree: MergeTree) -> list[tuple[list[int], list[int]]]:
-    """Columns of the two groups that each merge joins."""
-    groups, joined = {column: [column] for column in tree.columns.tolist()}, []
+def _joined(tree: MergeTree) -> list[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Whether each column (m,) is in the first, and in the second of the groups that each merge joins."""
+    groups, joined = np.eye(tree.n_columns, dtype=bool), []
     for y, z in tree.merges.tolist():
-        joined.append((groups[y], groups.pop(z)))
-        groups[y] = [*joined[-1][0], *joined[-1][1]]
+        joined.append((groups[y].copy(), groups[z]))
+        groups[y] |= groups[z]
     return joined
 
 
@@ -149,7 +151,7 @@ def _clusters(tree: MergeTree, n_clusters: int, samples: Mapping[int, Sample]) -
             counts = [len(one.P) for one in own.values()]
             weights = np.repeat([one.n_rows / len(one.P) for one in own.values()], counts)
             P = np.concatenate([one.P for one in own.values()], dtype=np.float64)
-            found[members[0]] = _Part(P, weights, np.repeat(list(own), counts))
+            found[members[0]] = _Part(P, np.repeat(list(own), counts), np.arange(len(P)), weights)
     return found
 
 
@@ -185,7 +187,7 @@ def _maximised(density: Floats, low: float, high: float, p: float) -> tuple[floa
     least, center = width**2 / 12, np.sum(density * x)
     spread = max(np.sum(density * (x - center) ** 2), least)
     variance = max(spread - p * (1 - p) * (high - low) ** 2, least)
-    posterior, likelihood = np.empty(N_BINS), 0.0
+    posterior, likelihood, before = np.empty(N_BINS), 0.0, -math.inf
     for _ in range(N_STEPS):
         likelihood = -math.log(variance) / 2
         for k in range(N_BINS):
@@ -196,8 +198,9 @@ def _maximised(density: Floats, low: float, high: float, p: float) -> tuple[floa
             posterior[k] = math.exp(to_high - both)
             likelihood += density[k] * both
         of_high = np.sum(density * posterior)
-        if not _NOTHING < of_high < 1 - _NOTHING:
+        if likelihood < before + CONVERGED or not _NOTHING < of_high < 1 - _NOTHING:
             break
+        before = likelihood
         p, sum_high = of_high, np.sum(density * posterior * x)
         low, high = (center - sum_high) / (1 - p), sum_high / p
         variance = max(np.sum(density * (posterior * (x - high) ** 2 + (1 - posterior) * (x - low) ** 2)), least)
