@@ -155,23 +155,18 @@ def _clusters(tree: MergeTree, n_clusters: int, samples: Mapping[int, Sample]) -
     return found
 
 
-@compiled
 def _parted(x: Floats, weights: Floats, first: float, second: float, share: float) -> tuple[float, Floats]:
     """Gain of two Gaussians per row of values x (s,), and the share of the second at each of them: float64, shape (s,).
 
     They start at `first` and `second`, which has `share` of the rows.
     """
-    total = float(np.sum(weights))
-    mean = float(np.sum(weights * x)) / total
-    deviation = math.sqrt(np.sum(weights * (x - mean) ** 2) / total)
+    mean = float(np.average(x, weights=weights))
+    deviation = math.sqrt(np.average((x - mean) ** 2, weights=weights))
     if not deviation > _NOTHING * (abs(first) + abs(second) + abs(mean)):
         return 0.0, np.full(len(x), share)
-    width = 2 * REACH / N_BINS
-    density, bins = np.zeros(N_BINS), np.empty(len(x), np.int64)
-    for i in range(len(x)):
-        at = min(max((x[i] - mean) / deviation + REACH, 0.0), 2 * REACH) / width
-        bins[i] = min(int(at), N_BINS - 1)
-        density[bins[i]] += weights[i] / total
+    at = np.clip((x - mean) / deviation + REACH, 0.0, 2 * REACH) * (N_BINS / (2 * REACH))
+    bins = np.minimum(at.astype(np.int64), N_BINS - 1)
+    density = np.bincount(bins, weights, N_BINS) / weights.sum()
     gain, posterior = _maximised(density, (first - mean) / deviation, (second - mean) / deviation, share)
     return gain, posterior[bins]
 
