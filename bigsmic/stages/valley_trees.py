@@ -25,12 +25,13 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
 
 def parted(context: Context, spec: LabelingSpec, n_clusters: int) -> MergeTree:
     """The same tree, whose cut into more clusters than valleys show parts these by shape; of earlier runs, by size."""
-    found, sizes = valley_tree_of(context, spec), weights_between(context, spec).sum(axis=1)
-    if are_by_shape(context.run, n_clusters):
+    found, by_shape = valley_tree_of(context, spec), are_by_shape(context.run, n_clusters)
+    if not (by_shape or are_by_size(context.run, n_clusters)):
+        return found.tree
+    sizes = weights_between(context, spec).sum(axis=1)
+    if by_shape:
         return found.by_shape(parted_from(context.run), sizes)
-    if are_by_size(context.run, n_clusters):
-        return found.by_size(context.run.info(NUMBER, 0)["shown"], sizes)
-    return found.tree
+    return found.by_size(context.run.info(NUMBER, 0)["shown"], sizes)
 
 
 def weights_between(context: Context, spec: LabelingSpec) -> Floats:

@@ -188,12 +188,12 @@ class Groups:
         these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance. Values have a uniform error of a step:
         flags that are equal within the groups would otherwise outweigh any gap in other columns.
         """
-        line = self._line(y, z)
+        line = self._on_line(y, z)
         return NO_VALLEY if line is None else between(*line)
 
     def kurtosis(self, y: int, z: int) -> float:
         """Excess kurtosis of both groups together along the same direction; infinite where none is known."""
-        line = self._line(y, z)
+        line = self._on_line(y, z)
         return np.inf if line is None else excess_kurtosis(*line[:3])
 
     def line(self, y: int, z: int) -> Line | None:
@@ -207,7 +207,7 @@ class Groups:
         rows = enumerate(self.samples)
         return {y: Sample(P, uniform, float(self.counts[y])) for y, (P, uniform) in rows if len(P)}
 
-    def _line(self, y: int, z: int) -> tuple[Floats, Floats, tuple[float, float], tuple[float, float], float] | None:
+    def _on_line(self, y: int, z: int) -> tuple[Floats, Floats, tuple[float, float], tuple[float, float], float] | None:
         """Both samples on that line, their numbers of rows and means there, and the distance of neighbouring values."""
         (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
         found = self._direction(y, z)
