@@ -1149,9 +1149,9 @@ def evidence_of(trees, gains, weakest):
 
 
 def test_beyond_any_sign_of_a_valley_labelings_part_what_two_gaussians_describe_better():
-    """Four labelings of the same four groups, each of which parts another one from the three that it joins first.
+    """Four labelings of the same four groups, whose valleys show some sign up to three; then two without any.
 
-    Those of all but the last say that groups 0 and 1 are better described by two.
+    Each of the four parts another group from the three that it joins first.
     """
     merges = [[(1, 2), (1, 3), (0, 1)], [(0, 2), (0, 3), (0, 1)], [(0, 1), (0, 3), (0, 2)], [(0, 1), (0, 2), (0, 3)]]
     trees = [MergeTree(4, np.arange(4), np.array(of_one), np.ones(3)) for of_one in merges]
@@ -1171,7 +1171,7 @@ def test_beyond_any_sign_of_a_valley_labelings_part_what_two_gaussians_describe_
 @pytest.mark.filterwarnings("ignore:c .n_clusters.. got 4, but the data show 3 groups")
 @pytest.mark.parametrize("cut", [False, True])
 def test_two_clusters_that_overlap_are_parted_before_a_larger_one_is_halved(cut):
-    """Valleys show three clusters; the pair has 2.4 standard deviations between its means, and half of the rows."""
+    """Valleys show three clusters; the means of the pair are 2.4 standard deviations apart, and it has 2,000 rows."""
     X, y = make_blobs((4000, 1000, 1000, 800), centers=[[0, 0], [20, 0], [22.4, 0], [0, 20]], random_state=5)
     shown = bigsmic.fit(X, **UNSCALED)
     assert shown.n_clusters == 3

@@ -27,7 +27,7 @@ COLLAPSED = 0.1
 NEARLY_LARGEST = 0.02
 """Difference in modularity from the largest up to which more clusters than are shown may be preferred."""
 LEAST_AGREED = 0.7
-"""Agreement from which another number of clusters may be preferred to the one shown, and merges be undone in order."""
+"""Agreement from which another number of clusters may be preferred to the one shown."""
 
 ValleyTrees = Sequence[ValleyTree]
 
