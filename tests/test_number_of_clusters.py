@@ -291,8 +291,10 @@ def test_a_range_limits_the_number(uneven, c, n_clusters):
 
 def test_labelings_are_not_taken_to_agree_on_numbers_outside_the_range(uneven):
     run = bigsmic.fit(uneven[0], range(2, 5), **QUICK)._run
-    assert shown_number.are_agreed(run, 4)
-    assert not shown_number.are_agreed(run, 7)
+    assert shown_number.agree_on_shown(run)
+    info = run.info(shown_number.NUMBER, 0) | {"n_clusters": 7}
+    other = SimpleNamespace(done=run.done, is_writable=True, info=lambda stage, block: info, read=run.read)
+    assert not shown_number.agree_on_shown(other)
 
 
 def test_parts_of_the_graph_that_are_too_small_for_valleys_are_reported():
@@ -767,8 +769,6 @@ def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, sh
     assert shown_number.is_plain(Found(), 33) == plain
     found["faint"] = True
     assert not shown_number.is_plain(Found(), 33)
-    del found["faint"]  # as in a run of an earlier version, which goes on as it began
-    assert shown_number.is_plain(Found(), 33) == plain
 
 
 @pytest.mark.parametrize("c", [3, None])
@@ -832,31 +832,28 @@ def test_parts_are_disputed_where_labelings_disagree_on_them(disputed):
     assert shown_number.is_disputed(SimpleNamespace(info=lambda *_: info), 2) == disputed
 
 
-@pytest.mark.parametrize(("agreed", "taken"), [("asked", 1), ("shown", 1), ("", 0)])
-def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(disputed, monkeypatch, agreed, taken):
-    """Without agreement on these or those shown, other seeds have them not."""
-    context = disputed[2]._context
-    c = context.settings.n_clusters
-    rivals = list(choice.rivals(context))
-    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1])
-    monkeypatch.setattr(choice, "counted", lambda run: c + 2)
-    monkeypatch.setattr(choice, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
-    monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: False)
-    assert choice.best_claim(context) == rivals[taken]
-
-
-@pytest.mark.parametrize(("association", "taken"), [(0.61, 1), (0.59, 0)])
-def test_crumbs_are_not_taken_where_density_has_halved_a_cluster(disputed, monkeypatch, association, taken):
-    """No valley is left between clusters by valleys; where most of their weight lies outside, they are crumbs."""
-    context = disputed[2]._context
-    rivals = list(choice.rivals(context))
-    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1] and not threshold)
-    monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: True)
-    monkeypatch.setattr(choice, "are_agreed", lambda run, k: False)
-    monkeypatch.setattr(choice, "_has_halved", lambda context, w, times: True)
-    monkeypatch.setattr(choice, "rivals", lambda context: rivals)
-    monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: association})
-    assert choice.best_claim(context) == rivals[taken]
+@pytest.mark.parametrize(
+    ("agreed", "halved", "association", "counts", "taken"),
+    [
+        (True, True, 0.6, 9, 1),
+        (False, True, 0.6, 9, 0),  # other seeds show other valleys
+        (True, False, 0.6, 9, 0),
+        (True, True, 0.59, 9, 0),  # most of the weight of crumbs lies outside
+        (True, True, 0.6, 0, 0),
+    ],
+)
+def test_labels_by_valleys_are_taken_where_labelings_agree_and_density_has_halved_a_cluster(
+    monkeypatch, agreed, halved, association, counts, taken
+):
+    specs = SimpleNamespace(valley_sets=[1], fine_sets=range(0))
+    run = SimpleNamespace(read=lambda stage, w, name: {1: np.array([9, 9, counts])}[w])
+    context = SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
+    monkeypatch.setattr(choice, "rivals", lambda context: [0, 1])
+    monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
+    monkeypatch.setattr(choice, "agree_on_shown", lambda run: agreed)
+    monkeypatch.setattr(choice, "_has_halved", lambda context, w: halved)
+    monkeypatch.setattr(choice, "associations", lambda context: {1: association})
+    assert choice.best_claim(context) == taken
 
 
 @pytest.mark.filterwarnings("ignore:c .n_clusters.. got 8, but the data show")
@@ -883,65 +880,32 @@ APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]]
 @pytest.mark.parametrize(
     ("z", "kurtosis", "shared", "halved"),
     [
-        ([5.0, 1.1], [-1.0, 0.0], APART, False),  # a valley everywhere
-        ([5.0, 0.9], [0.0, -0.3], APART, False),  # two that touch
-        ([5.0, 0.9], [0.0, -0.2], APART, True),
-        ([0.1, 0.9], [0.0, -0.3], APART, True),
-        ([5.0, 0.9], [0.0, -0.2], ONE_LUMP, False),  # nine rows halved; nine in a lump with others, beyond a valley
+        ([5.0, 2.1], [-1.0, 0.0], APART, False),  # a valley everywhere
+        ([5.0, 1.9], [0.0, -0.3], APART, False),  # two that touch
+        ([5.0, 1.9], [0.0, -0.2], APART, True),
+        ([0.1, 1.9], [0.0, -0.3], APART, True),
+        ([5.0, 1.9], [0.0, -0.2], ONE_LUMP, False),  # nine rows halved; nine in a lump with others, beyond a valley
         ([1.9, 0.9], [0.0, -0.2], ONE_LUMP, True),  # there is hardly a valley within the lump
     ],
 )
 def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, shared, halved):
-    assert choice._has_halved(_with_evidence(z, [9, 9, 9], kurtosis, shared), 0) == halved
+    assert choice._has_halved(_with_evidence(z, kurtosis, shared), 0) == halved
 
 
-@pytest.mark.parametrize(("lumped", "halved"), [(2, True), (4, False)])
-def test_a_cluster_is_clearly_halved_if_many_more_rows_are_than_valleys_lump_together(lumped, halved):
-    shared = np.array([[9 - lumped, lumped, 0], [0, 9, 0], [0, 0, 9]])  # the last two are halves, of nine rows each
-    context = _with_evidence([5.0, 0.9], [9, 9, 9], [0.0, -0.2], shared)
-    assert choice._has_halved(context, 0)
-    assert choice._has_halved(context, 0, choice.CLEARLY) == halved
-
-
-@pytest.mark.parametrize(
-    ("agreement", "shown", "times", "taken"),
-    [(0.81, -1, 1.0, 1), (0.71, -1, 3.0, 1), (0.69, -1, None, 0), (0.81, -4, 3.0, 1), (0.71, 1, None, 0)],
-)
-def test_beyond_what_is_shown_a_cluster_must_be_clearly_halved(disputed, monkeypatch, agreement, shown, times, taken):
-    """With much agreement on a few less, or on what was asked for, any halves of a cluster are enough."""
-    context = disputed[2]._context
-    rivals, asked = list(choice.rivals(context)), []
-    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1] and not threshold)
-    monkeypatch.setattr(shown_number, "_agreement_at", lambda run, n_clusters: agreement)
-    monkeypatch.setattr(shown_number, "counted", lambda run: context.settings.n_clusters + shown)
-    monkeypatch.setattr(shown_number, "are_some_more", lambda n_clusters, found: n_clusters == found + 1)
-    monkeypatch.setattr(shown_number, "are_by_size", lambda run, n_clusters: False)
-    monkeypatch.setattr(choice, "are_agreed", lambda run, k: False)
-    monkeypatch.setattr(choice, "_has_halved", lambda context, w, times: asked.append(times) or True)
-    monkeypatch.setattr(choice, "rivals", lambda context: rivals)
-    monkeypatch.setattr(choice, "associations", lambda context: {rivals[0]: 0.7, rivals[1]: 0.7})
-    assert choice.best_claim(context) == rivals[taken]
-    assert asked == ([times] if times else [])
-
-
-def test_labels_of_runs_before_the_rule_stay_as_they_are(disputed, monkeypatch):
-    run = disputed[2]._context.run
-    c = disputed[2]._context.settings.n_clusters
-    monkeypatch.setattr(shown_number, "counted", lambda run: c - 1)
-    monkeypatch.setattr(shown_number, "_agreement_at", lambda run, n_clusters: 0.75)
-    assert shown_number.are_beyond(run, c)
-    info = {name: value for name, value in run.info(shown_number.NUMBER, 0).items() if name != "beyond"}
-    before = SimpleNamespace(info=lambda stage, block: info)
-    assert not shown_number.are_beyond(before, c)
+@pytest.mark.parametrize(("lumped", "halved"), [(8, True), (9, False)])
+def test_a_cluster_is_halved_if_more_rows_are_than_valleys_lump_together(lumped, halved):
+    shared = np.array([[20 - lumped, lumped, 0], [0, 20, 0], [0, 0, 9]])  # the last two are halves
+    assert choice._has_halved(_with_evidence([5.0, 1.9], [0.0, -0.2], shared), 0) == halved
 
 
 def test_density_has_halved_a_cluster_if_it_lacks_one():
-    assert choice._has_halved(_with_evidence([5.0, 5.0], [18, 9, 0], [0.0, 0.0], ONE_LUMP), 0)
+    shared = np.array([[18, 0, 0], [9, 0, 0], [0, 0, 0]])
+    assert choice._has_halved(_with_evidence([5.0, 5.0], [0.0, 0.0], shared), 0)
 
 
-def _with_evidence(z, counts, kurtosis, shared):
+def _with_evidence(z, kurtosis, shared):
     """Context of a run with the evidence for three clusters, of which the first two, and the last two, touch."""
-    arrays = {"z": z, "counts": counts, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis, "shared": shared}
+    arrays = {"z": z, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis, "shared": shared}
     stored = {name: np.array(values) for name, values in arrays.items()}
     run = SimpleNamespace(reader=lambda stage, w: stored.__getitem__)
     return SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
@@ -977,45 +941,7 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypat
     context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
-    monkeypatch.setattr(choice, "are_separated", lambda *_: False)
-    for name, value in {
-        "counted": None,
-        "are_agreed": False,
-        "are_fewer": False,
-        "are_beyond": False,
-        "_gain": 0.0,
-    }.items():
-        monkeypatch.setattr(choice, name, lambda *_, value=value: value)
-    assert choice.best_claim(context) == taken
-
-
-def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
-    """Valleys show as many clusters as were asked for; those by density are not separated, and those by valleys are."""
-    specs = SimpleNamespace(valley_sets=[2], fine_sets=range(0))
-    context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
-    monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
-    monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
-    found = {
-        "are_joined": False,
-        "counted": 3,
-        "are_agreed": False,
-        "are_fewer": False,
-        "are_beyond": False,
-        "_gain": 0.0,
-    }
-    for name, value in found.items():
-        monkeypatch.setattr(choice, name, lambda *_, value=value: value)
-    assert choice.best_claim(context) == 0
-
-
-@pytest.mark.parametrize(("modularity", "taken"), [(0.909, 2), (0.907, 0)])
-def test_labels_by_valleys_of_clearly_larger_modularity_are_taken(monkeypatch, modularity, taken):
-    specs = SimpleNamespace(valley_sets=[2], fine_sets=range(0))
-    context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
-    monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
-    monkeypatch.setattr(choice, "modularities", lambda context: [0.9, 0.95, modularity])
-    for name in ("are_joined", "counted", "are_agreed", "are_fewer", "are_beyond", "are_separated"):
-        monkeypatch.setattr(choice, name, lambda *_: None)
+    monkeypatch.setattr(choice, "agree_on_shown", lambda run: False)
     assert choice.best_claim(context) == taken
 
 
@@ -1178,18 +1104,16 @@ def test_two_clusters_that_overlap_are_parted_before_a_larger_one_is_halved(cut)
     assert adjusted_rand_score(y, (shown.cut(4) if cut else bigsmic.fit(X, 4, **UNSCALED)).labels) > 0.85
 
 
-def test_runs_of_earlier_versions_part_the_smallest_groups(monkeypatch):
-    """Two of four groups, cut into three: by shape 2 and 3 are parted, by size 0 and 1, and else the last merge."""
+def test_clusters_are_parted_by_shape_beyond_those_of_which_there_is_some_sign(monkeypatch):
+    """Two of four groups, cut into three: by shape 0 and 1 are parted, else the last merges are undone."""
     tree = MergeTree(4, np.arange(4), np.array([(0, 1), (2, 3), (0, 2)]), np.ones(3))
-    gains = np.array([1.0, 7.0, 9.0])
-    found = ValleyTree(tree, 2, np.full(5, 5.0), tree, gains)
+    found = ValleyTree(tree, 2, np.full(5, 5.0), tree, np.array([9.0, 7.0, 9.0]))
     monkeypatch.setattr(valley_trees, "valley_tree_of", lambda context, spec: found)
     monkeypatch.setattr(valley_trees, "weights_between", lambda context, spec: np.diag([50.0, 10.0, 300.0, 200.0]))
 
-    def cut(**noted):
-        run = SimpleNamespace(info=lambda stage, block: {"shown": 2} | noted, done=lambda stage, block: True)
+    def cut(parted_from):
+        run = SimpleNamespace(info=lambda stage, block: {"parted_from": parted_from})
         return valley_trees.parted(SimpleNamespace(run=run), None, 3).cut(3).tolist()
 
-    assert cut(parted_from=2) == [0, 0, 1, 2]
-    assert cut(by_size=[3]) == [0, 1, 2, 2]
-    assert cut(parted_from=3) == cut(by_size=[4]) == [0, 0, 1, 2]
+    assert cut(2) == [0, 1, 2, 2]
+    assert cut(0) == cut(3) == [0, 0, 1, 2]

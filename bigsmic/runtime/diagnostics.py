@@ -45,9 +45,7 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
 
 
 def _widest(found: Mapping[str, Any]) -> str:
-    """What is said of spreads that differ by less than those in several units; runs of earlier versions lack it."""
-    if "narrowest" not in found:
-        return "most are equally wide"
+    """What is said of spreads that differ by less than those in several units."""
     return f"the widest is {1 / found['narrowest']:.1f} times as wide as the narrowest"
 
 

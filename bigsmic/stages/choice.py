@@ -10,35 +10,24 @@ from bigsmic.numerics.labeling import consensus as numerics
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.numerics.labeling.wholes import rows_lumped, rows_split
 from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.stages import consensus, link_scores, number, valleys
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import Reader
 from bigsmic.stages.ratings import associations, modularities, normalized_cuts
-from bigsmic.stages.shown_number import (
-    are_agreed,
-    are_beyond,
-    are_fewer,
-    are_joined,
-    are_parts,
-    counted,
-)
+from bigsmic.stages.shown_number import agree_on_shown, are_joined, are_parts, counted
 from bigsmic.types import Floats
 
+STAGE = "choice"
 FINER = 0.8
 """Largest ratio of the cut of a consensus of a fine set, or by valleys, to that of one in whose place it is taken."""
-FAINT, FLAT = 1.0, -0.25
+LEAST_ASSOCIATION = 0.6
+"""Normalised association that clusters by valleys need: with less, most of the weight of the smallest lies outside, and
+these are crumbs."""
+FAINT, FLAT = THRESHOLD / 2, -0.25
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
 cluster is: excess kurtosis from which on they are not."""
-LEAST_ASSOCIATION = 0.6
-"""Normalised association that clusters need which valleys cut off where no cut has all of them separated: with less,
-most of the weight of the smallest lies outside, and these are crumbs."""
-CLEAR_GAIN = 0.008
-"""Difference in modularity from which labels by valleys are taken: it prefers clusters of even sizes, as those by
-density have."""
-CLEARLY = 3.0
-"""Rows that density has outside the largest part of their whole, in those that valleys lump together, from which on it
-has clearly halved a cluster."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -63,87 +52,66 @@ def rivals(context: Context) -> dict[int, None]:
     return dict.fromkeys(best_rated(context, numbers) for numbers in every if len(numbers))
 
 
+def decide(job: Job) -> None:
+    """Decide which of several eigenvector sets the fit returns; the stage ``choice``."""
+    job.run_steps(STAGE, [0], _decide)
+
+
+def _decide(job: Job, block: int) -> None:
+    job.run.write(STAGE, block, {}, info={"eigenvector_set": best_claim(job.context)})
+
+
 def chosen_set(context: Context) -> int:
-    """Number of the eigenvector set whose consensus the fit returns; known once there is evidence for all of them."""
-    return int(context.cached("chosen_set", lambda: best_claim(context)))
+    """Number of the eigenvector set whose consensus the fit returns; known once :func:`decide` has run."""
+    if len(eigenvector_sets_of(context)) == 1:
+        return 0
+    return int(context.run.info(STAGE, 0)["eigenvector_set"])
 
 
 def best_claim(context: Context) -> int:
     """Number of the eigenvector set that should be returned.
 
-    That is the best rated of those that are cut by density, unless trees of valleys have a better claim:
+    That is the best rated of those that are cut by density, unless those by valleys have a better claim:
 
-    - The labelings agree on the requested clusters by valleys, or on those that the data show; the requested ones are
-      all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
-      is enough where they agree on the requested ones, and the data show clusters.
-    - They agree on the requested ones where the data show clusters, or on fewer that the data show, and density has
-      halved a large cluster: see :func:`_has_halved`. If it clearly has, less agreement, on any number of fewer, is
-      enough. Then valleys cut off what hangs on least, if that is more than crumbs; no cut may have all clusters
-      separated.
     - Distances tell which groups belong together, and the graph does not.
-    - Their modularity is clearly larger, though it prefers clusters of even sizes, as those by density have.
+    - The data show clusters, on which the labelings agree; density has halved some (:func:`_has_halved`), and theirs
+      are no crumbs.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
-
-    Where labelings agree on neither, clusters by valleys may be separated with one seed and not with the next.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
-    by_density, *by_valleys = rivals(context)
-    if not by_valleys:
+    by_density, *others = rivals(context)
+    if not others:
         return by_density
-    c, shown = context.settings.n_clusters, counted(context.run)
-    if are_joined(context.run, c) or _gain(context, by_valleys[0], by_density) >= CLEAR_GAIN:
-        return by_valleys[0]
-    on_asked = are_agreed(context.run, c)
-    on_shown = shown is not None and are_agreed(context.run, shown)
-    sure, claims = on_asked and shown is not None, []
-    if on_asked or on_shown:
-        in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
-        claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
-    on_fewer = sure or are_fewer(context.run, c)
-    if (on_fewer or are_beyond(context.run, c)) and associations(context)[by_valleys[0]] >= LEAST_ASSOCIATION:
-        claims.append((_has_halved(context, by_density, 1.0 if on_fewer else CLEARLY), 0.0))
-    if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
-        return by_valleys[0]
-    are_few = bool(specs_of(context).fine_sets)
-    return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
+    (by_valleys,) = others
+    are_few, are_shown = bool(specs_of(context).fine_sets), agree_on_shown(context.run)
+    have_claim = (
+        are_joined(context.run, context.settings.n_clusters)
+        or (are_shown and _has_halved(context, by_density) and not _are_crumbs(context, by_valleys))
+        or (are_few and _cuts_less(context, by_valleys, by_density))
+    )
+    return by_valleys if have_claim else by_density
 
 
-def _gain(context: Context, w: int, other: int) -> float:
-    """Difference in modularity of the consensuses of two eigenvector sets."""
-    of = modularities(context)
-    return float(of[w] - of[other])
-
-
-def are_separated(context: Context, w: int, threshold: float) -> bool:
-    """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
-    z = context.run.reader(valleys.EVIDENCE, w)("z")
-    return _have_rows(context, w) and bool(np.all(z >= threshold))
-
-
-def _have_rows(context: Context, w: int) -> bool:
-    """Whether all requested clusters have rows."""
-    counts = context.run.reader(valleys.EVIDENCE, w)("counts")
-    return bool(np.count_nonzero(counts) == context.settings.n_clusters)
-
-
-def _has_halved(context: Context, w: int, times: float = 1.0) -> bool:
-    """Whether a requested cluster has no rows, or others are halves of one, of more rows than valleys lump together.
-
-    Of more rows than so many times those.
+def _has_halved(context: Context, w: int) -> bool:
+    """Whether a cluster has no rows, or halves of clusters have more rows than valleys lump together.
 
     Two clusters are halves of one if they have a faint valley, and are together no flatter than one cluster is. Two
-    that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between
-    them here, as those of clusters that touch, of which they would cut off crumbs.
+    that touch may have no valley, either, but are flatter. Valleys lump rows together that have more than a faint one
+    between them here.
     """
-    if not _have_rows(context, w):
-        return True
     read = context.run.reader(valleys.EVIDENCE, w)
-    pairs, z = read("pairs"), read("z")
-    halves = pairs[(z < FAINT) & (read("kurtosis") >= FLAT)]
-    shared = read("shared")
-    return rows_split(shared.sum(axis=1), halves) > times * rows_lumped(shared, pairs[z < THRESHOLD / 2])
+    pairs, shared = read("pairs"), read("shared")
+    counts, is_faint = shared.sum(axis=1), read("z") < FAINT
+    halves = pairs[is_faint & (read("kurtosis") >= FLAT)]
+    return not counts.all() or rows_split(counts, halves) > rows_lumped(shared, pairs[is_faint])
+
+
+def _are_crumbs(context: Context, w: int) -> bool:
+    """Whether some of the requested clusters have no rows, or hardly any of their weight."""
+    counts = context.run.read(valleys.EVIDENCE, w, "counts")
+    return not counts.all() or bool(associations(context)[w] < LEAST_ASSOCIATION)
 
 
 def weakest_valley(context: Context) -> float:

@@ -43,8 +43,7 @@ def parts(run: Run) -> int:
         return 0
     counts = run.read(EIGENVALUE_COUNTS, 0, "counts")
     plateau = counts[1:][(counts[1:] > 0) & (counts[1:] <= PLATEAU * counts[:-1])]
-    n_components = run.info(EIGENVALUE_COUNTS, 0).get("components", 0)  # earlier runs lack it
-    return max(round(plateau.max()), n_components) if len(plateau) else 0
+    return max(round(plateau.max()), run.info(EIGENVALUE_COUNTS, 0)["components"]) if len(plateau) else 0
 
 
 def may_have_parts(context: Context, n_parts: int) -> bool:

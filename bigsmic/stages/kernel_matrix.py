@@ -65,7 +65,7 @@ def shrinkage(context: Context, eigenproblem: Eigenproblem) -> float:
     q = eigenproblems(context.settings).index(eigenproblem)
     if not context.run.done("spectrum", q):
         return eigenproblem.shrinkage * crowding.factor(context, eigenproblem) ** 2
-    used: float = context.run.info("spectrum", q).get("shrinkage", eigenproblem.shrinkage)  # earlier runs lack it
+    used: float = context.run.info("spectrum", q)["shrinkage"]
     return used
 
 

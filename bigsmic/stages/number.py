@@ -85,7 +85,6 @@ def _count(job: Job, block: int) -> None:
     info |= {"one_curve": evidence.is_one_curve, "dense_parts": dense is not None}
     info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
     info |= {"faint": context.n < MANY_ROWS and evidence.at("weakest", n_clusters, np.inf) < DEEP}
-    info["beyond"] = True  # that there are labels by valleys beyond them, which earlier runs were read without
     info |= _of_links(context, n_clusters, by_groups)
     info["parted_from"] = parted_from = evidence.parted_from(max(shown, other or 0))
     curve = evidence.curve | {"stability": evidence.by_shape(parted_from), "part_of": part_of}

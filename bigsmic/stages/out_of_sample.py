@@ -192,8 +192,7 @@ class Neighborhood:
 
 _CHOICE: Reads = {
     "consensus": None,
-    "eigenvector_sets": ("modularity", "association"),
-    "evidence": None,
+    choice.STAGE: None,
     "scores": ("lsmi",),
     "spectrum": ("ritz_values",),
     "final": ("labels",),

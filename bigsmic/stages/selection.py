@@ -32,10 +32,13 @@ def run(job: Job, n_gammas: int | None = None) -> None:
         Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
     """
     consensus.agree(job)
-    if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
+    is_open = len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus"
+    if is_open:
         ratings.rate(job)
     if specs_of(job.context).valley_sets:
         valleys.test(job, {w: partial(consensus.voted, w=w) for w in choice.rivals(job.context)})
+    if is_open:
+        choice.decide(job)
     if not job.context.settings.precomputed:
         score(job, n_gammas)
 

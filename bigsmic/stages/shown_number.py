@@ -11,20 +11,14 @@ NOISE_FROM, REACH = "noise_from", "reach"
 labelings were compared without it."""
 ABOUT = 0.05
 """Share of the number of clusters by which the median of the votes may differ from it."""
-FAR_MORE = 2
-"""Times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed."""
 NOT_FAR = 0.1
 """Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
 PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
-AGREED = 0.85
-"""The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
-FEWER_AGREED = 0.8
-"""The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
-BEYOND_AGREED = 0.7
-"""The same where two clusters by density are clearly halves of one."""
+AGREED = 0.7
+"""The same at the number that valleys show, from which on they may tell which clusters density has halved."""
 
 
 def was_run(run: Run) -> bool:
@@ -79,25 +73,9 @@ def is_near(found: int, n_clusters: int, about: float = ABOUT) -> bool:
     return abs(found - n_clusters) <= about * n_clusters
 
 
-def are_some_more(n_clusters: int, shown: int) -> bool:
-    """Whether clusters are more than labelings show, but not :data:`FAR_MORE` times as many."""
-    return shown < n_clusters < FAR_MORE * shown
-
-
 def parted_from(run: Run) -> int:
-    """Number of clusters beyond which they are parted by shape; 0 for earlier runs, whose clusters are not."""
-    found: int = run.info(NUMBER, 0).get("parted_from", 0)  # earlier runs lack it
-    return found
-
-
-def are_by_shape(run: Run, n_clusters: int) -> bool:
-    """Whether so many clusters are those of which there is some sign, with others parted from them by shape."""
-    return 0 < parted_from(run) < n_clusters
-
-
-def are_by_size(run: Run, n_clusters: int) -> bool:
-    """Whether so many clusters of an earlier run are those shown, with the smallest groups parted from them."""
-    return n_clusters in run.info(NUMBER, 0).get("by_size", ())
+    """Number of clusters beyond which they are parted by shape, as there is no sign of more."""
+    return int(run.info(NUMBER, 0)["parted_from"])
 
 
 def are_joined(run: Run, n_clusters: int) -> bool:
@@ -142,7 +120,7 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)
     half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
-    shown = half and is_near(info["shown"], n_clusters, NOT_FAR) and not info.get("faint")  # earlier runs lack it
+    shown = half and is_near(info["shown"], n_clusters, NOT_FAR) and not info["faint"]
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
@@ -156,34 +134,12 @@ def is_disputed(run: Run, n_clusters: int) -> bool:
     return info["parts_disputed"] if info["parts"] == n_clusters else not is_plain(run, n_clusters)
 
 
-def are_agreed(run: Run, n_clusters: int) -> bool:
-    """Whether the labelings agree on the requested clusters, cut by valleys."""
-    return _agreement_at(run, n_clusters) >= AGREED
-
-
-def are_fewer(run: Run, n_clusters: int) -> bool:
-    """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
-    shown = _separated(run)
-    if shown is None:
+def agree_on_shown(run: Run) -> bool:
+    """Whether valleys separate some clusters, and the labelings agree on these, if not quite."""
+    if counted(run) is None:
         return False
-    more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
-    return more and _agreement_at(run, shown) >= FEWER_AGREED
-
-
-def are_beyond(run: Run, n_clusters: int) -> bool:
-    """Whether more clusters are asked for than the data show, on which the labelings agree, if not quite."""
-    shown = _separated(run)
-    if shown is None or not run.info(NUMBER, 0).get("beyond", False):  # earlier runs lack it, and have other labels
-        return False
-    return n_clusters > shown and _agreement_at(run, shown) >= BEYOND_AGREED
-
-
-def _separated(run: Run) -> int | None:
-    """Number of clusters that valleys separate; None if the data show none."""
-    shown = counted(run)
-    if shown is not None and run.info(NUMBER, 0)["surer"]:
-        shown = run.info(NUMBER, 0)["shown"]
-    return shown
+    info = run.info(NUMBER, 0)
+    return _agreement_at(run, info["shown"] if info["surer"] else info["n_clusters"]) >= AGREED
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:

@@ -1,12 +1,10 @@
 """Trees that merge the groups of labelings by valleys, as the stage ``valleys`` has them."""
 
-import numpy as np
-
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.stages.labeling_specs import LabelingSpec, specs_of
-from bigsmic.stages.shown_number import NUMBER, are_by_shape, are_by_size, parted_from
+from bigsmic.stages.shown_number import parted_from
 from bigsmic.types import Floats
 
 VALLEYS = "valleys"
@@ -19,19 +17,14 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     read, i = context.run.reader(VALLEYS, 0), number_of(context, spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
-    gains = read(f"gains.{i}") if info.get("gains") else np.zeros(len(tree.merges))  # earlier runs lack them
-    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]), gains)
+    nearest = tree.ending_in(info["nearest"][i])
+    return ValleyTree(tree, info["n_clusters"][i], weakest, nearest, read(f"gains.{i}"))
 
 
 def parted(context: Context, spec: LabelingSpec, n_clusters: int) -> MergeTree:
-    """The same tree, whose cut into more clusters than valleys show parts these by shape; of earlier runs, by size."""
-    found, by_shape = valley_tree_of(context, spec), are_by_shape(context.run, n_clusters)
-    if not (by_shape or are_by_size(context.run, n_clusters)):
-        return found.tree
-    sizes = weights_between(context, spec).sum(axis=1)
-    if by_shape:
-        return found.by_shape(parted_from(context.run), sizes)
-    return found.by_size(context.run.info(NUMBER, 0)["shown"], sizes)
+    """The same tree, whose cut into more clusters than there is some sign of parts these by shape."""
+    found, last = valley_tree_of(context, spec), parted_from(context.run)
+    return found.by_shape(last, weights_between(context, spec).sum(axis=1)) if 0 < last < n_clusters else found.tree
 
 
 def weights_between(context: Context, spec: LabelingSpec) -> Floats:

@@ -92,7 +92,6 @@ def _merge_groups(job: Job, block: int) -> None:
     info |= {
         "threshold": threshold,
         "n_clusters": [found.n_clusters for found in trees],
-        "gains": True,
         "nearest": [found.by_distance.merges[len(found.tree.columns) - found.n_clusters :].tolist() for found in trees],
     }
     job.run.write(VALLEYS, block, arrays, info=info)
@@ -334,10 +333,9 @@ def _write_components(context: Context, p: int) -> None:
 
 
 def _read_axes(context: Context) -> tuple[Fence, Floats, Floats]:
-    """The fence, which runs begun by earlier versions lack, the mean and the axes."""
-    read, reach = context.run.reader(AXES, 0), context.run.info(AXES, 0).get("reach")
-    mean = read("mean")
-    return Fence(mean, np.inf) if reach is None else Fence(read("middle"), reach), mean, read("axes")
+    """The fence, the mean and the axes."""
+    read, reach = context.run.reader(AXES, 0), context.run.info(AXES, 0)["reach"]
+    return Fence(read("middle"), np.inf if reach is None else reach), read("mean"), read("axes")
 
 
 def components(context: Context, p: int) -> Floats:

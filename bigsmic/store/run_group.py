@@ -33,7 +33,7 @@ from bigsmic.store.temporary import delete_with, temporary_folder
 from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 SEALED = ("identity", "summary", "kept", "cut", "saved")  # attributes used only if their checksum matches
 AT_THE_END = ("summary", "kept")  # those that a fit writes when it ends
 

@@ -7,7 +7,7 @@ import bigsmic
 from bigsmic.numerics.labeling import groups
 from bigsmic.numerics.labeling.group_moments import GroupMoments
 from bigsmic.numerics.labeling.groups import Groups
-from bigsmic.stages import crowding, kernel_matrix
+from bigsmic.stages import crowding
 from bigsmic.stages.labeling_specs import eigenproblems
 
 OPTIONS = {"t": (5, 10), "n_centers": 60, "seed": 0}
@@ -73,12 +73,6 @@ def test_predictions_shrink_degrees_as_the_fit_did(plane, monkeypatch):
     options = {"t": (5, 10), "assignment": "rotation", "shrinkage": (0, 0.75), "n_centers": 60, "seed": 0}
     result = bigsmic.fit(plane, 6, **options)
     assert np.mean(result.predict(plane) == np.asarray(result.labels)) > 0.98
-
-
-def test_a_run_of_an_earlier_version_has_the_shrinkage_that_was_asked_for(plane):
-    result = bigsmic.fit(plane, 6, **OPTIONS)
-    rewrite(result, 2, shrinkage=None)
-    assert kernel_matrix.shrinkage(result._context, eigenproblems(result.settings)[2]) == 0.75
 
 
 @pytest.mark.parametrize(("crowded", "are_neighbors"), [(1.0, False), (0.1, True)])

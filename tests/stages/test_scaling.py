@@ -15,7 +15,6 @@ import bigsmic
 from bigsmic.cli.main import app
 from bigsmic.errors import RunError
 from bigsmic.estimators.rim_stream import Stream
-from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.settings.rim import Settings as RIMSettings
 
 QUICK = {"method": "mspc", "scale": "auto"}
@@ -130,8 +129,6 @@ def test_it_is_said(waveforms, table):
     assert "in order of spread" in repr(bigsmic.fit(components, 3, **QUICK))
     unordered = bigsmic.fit(components[:, np.random.default_rng(0).permutation(36)], 3, **QUICK)
     assert "times as wide as the narrowest)" in repr(unordered)
-    earlier = {"neighbors": 0.0, "all_pairs": 0.0, "scale": None, "sign": "spreads"}
-    assert "(most are equally wide)" in scaling_text({"scaling": earlier})
     assert "divided by their standard deviation" in repr(bigsmic.fit(table, 3, **QUICK))
     assert "  scale " not in repr(bigsmic.fit(table, 3, method="mspc", scale=None))
     assert bigsmic.plan(table, 3).scale == "auto"

@@ -14,8 +14,8 @@ class Evidence:
 
     def __init__(self, is_done=True, **changes):
         self.is_done, self.facts = is_done, {
-            "n_clusters": 10, "clear": True, "shown": 10, "votes": [10, 10, 10, 11], "common": [], "by_size": [13],
-            "joined": [3], "parts": None, "dense_parts": False, "surer": None, "beyond": True, "faint": False,
+            "n_clusters": 10, "clear": True, "shown": 10, "votes": [10, 10, 10, 11], "common": [],
+            "joined": [3], "parts": None, "dense_parts": False, "surer": None, "faint": False,
         } | changes  # fmt: skip
         self.arrays = {
             "numbers": np.arange(2, 40),
@@ -73,13 +73,8 @@ def test_a_number_is_shown_by_half_of_the_labelings_and_about_their_median(chang
     assert shown.is_shown(Evidence(**changes), n_clusters) == is_shown
 
 
-def test_some_more_clusters_are_fewer_than_twice_as_many():
-    assert [n for n in range(1, 30) if shown.are_some_more(n, 10)] == list(range(11, 20))
-
-
-def test_numbers_that_are_cut_by_size_and_by_distance_are_noted():
+def test_numbers_that_are_cut_by_distance_or_into_parts_are_noted():
     run = Evidence(parts=3)
-    assert [n for n in range(2, 20) if shown.are_by_size(run, n)] == [13]
     assert [n for n in range(2, 20) if shown.are_joined(run, n)] == [3]
     assert [n for n in range(2, 20) if shown.are_parts(run, n)] == [3]
     assert not any(shown.are_dense_parts(run, n) for n in range(2, 20))
@@ -94,28 +89,19 @@ def test_what_is_joined_by_distance_or_a_dense_part_is_plain_whatever_labelings_
     assert not shown.is_plain(Evidence(clear=False), 3)
 
 
-def test_clusters_are_parted_by_shape_beyond_a_number_that_earlier_runs_lack():
-    assert [n for n in range(2, 20) if shown.are_by_shape(Evidence(parted_from=17), n)] == [18, 19]
-    assert not any(shown.are_by_shape(Evidence(), n) for n in range(2, 20))
-
-
 @pytest.mark.parametrize(
-    ("changes", "agreement", "fewer", "beyond"),
+    ("changes", "agreement", "agree"),
     [
-        ({}, 0.8, range(11, 20), range(11, 40)),
-        ({}, 0.7, (), range(11, 40)),
-        ({}, 0.69, (), ()),
-        ({"n_clusters": 8}, 0.8, range(9, 16), range(9, 40)),  # as of parts of the graph
-        ({"by_size": [25]}, 0.8, (*range(11, 20), 25), range(11, 40)),
-        ({"clear": False}, 0.9, (), ()),
-        ({"beyond": False}, 0.9, range(11, 20), ()),
-        ({"surer": 12, "n_clusters": 12}, 0.8, range(11, 20), range(11, 40)),  # valleys separate ten
+        ({}, 0.7, True),
+        ({}, 0.69, False),
+        ({"n_clusters": 8}, 0.0, True),  # as of parts of the graph
+        ({"clear": False}, 0.9, False),
+        ({"surer": 12, "n_clusters": 12}, 0.7, True),  # valleys separate ten
+        ({"surer": 12, "n_clusters": 12}, 0.69, False),
     ],
 )
-def test_more_clusters_than_are_shown_are_some_more_or_any(changes, agreement, fewer, beyond):
-    run = Evidence(**changes).agreeing(n10=agreement, n12=0.0)
-    assert [n for n in range(2, 40) if shown.are_fewer(run, n)] == list(fewer)
-    assert [n for n in range(2, 40) if shown.are_beyond(run, n)] == list(beyond)
+def test_labelings_agree_on_the_clusters_shown_up_to_a_bound(changes, agreement, agree):
+    assert shown.agree_on_shown(Evidence(**changes).agreeing(n10=agreement, n12=0.8)) == agree
 
 
 def test_clusters_are_disputed_if_they_are_not_plain_unless_they_are_parts():
@@ -123,11 +109,6 @@ def test_clusters_are_disputed_if_they_are_not_plain_unless_they_are_parts():
     assert shown.is_disputed(Evidence().agreeing(n10=0.7), 10)
     assert not shown.is_disputed(Evidence(parts=4, parts_disputed=False).agreeing(n4=0.0), 4)
     assert shown.is_disputed(Evidence(parts=4, parts_disputed=False).agreeing(n10=0.7), 10)
-
-
-def test_labelings_agree_on_the_clusters_asked_for_up_to_a_bound():
-    run = Evidence().agreeing(n5=0.85, n6=0.84)
-    assert [shown.are_agreed(run, n) for n in (5, 6, 40)] == [True, False, False]
 
 
 def test_the_weakest_valley_is_that_between_the_clusters_found():

@@ -161,7 +161,6 @@ def test_an_open_fit_begins_with_columns_enough_for_the_parts_of_its_graph(fifty
     [
         ([66.0, 78.0, 84.0, 85.6], {"components": 100}, 100),
         ([66.0, 78.0, 84.0, 85.6], {"components": 3}, 86),
-        ([66.0, 78.0, 84.0, 85.6], {}, 86),  # of an earlier version
         ([10.0, 14.0, 20.0, 28.0], {"components": 5}, 0),
     ],
 )

@@ -147,11 +147,11 @@ def test_damaged_attributes_are_refused_by_the_name_of_the_file(run, name):
         bigsmic.Result.open(run)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5, 6, 7])
 def test_a_run_of_an_earlier_format_is_refused_with_what_to_do(run, version):
     edit(run / "zarr.json", lambda attributes: attributes.update(bigsmic_format=version))
     for ask in (lambda: bigsmic.Result.open(run), lambda: store.Run(run)):
-        with pytest.raises(RunVersionError, match=rf"has format {version}, .*reads format 7: fit again with another"):
+        with pytest.raises(RunVersionError, match=rf"has format {version}, .*reads format 8: fit again with another"):
             ask()
 
 

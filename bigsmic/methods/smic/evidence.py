@@ -287,7 +287,7 @@ def read(context: Any) -> Valleys | None:
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
     facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
-    facts |= {"threshold": run.info(valley_trees.VALLEYS, 0).get("threshold", THRESHOLD)}  # earlier runs lack it
+    facts |= {"threshold": run.info(valley_trees.VALLEYS, 0)["threshold"]}
     if trimming.are_trimmed(context):
         facts |= {"trimmed": run.info(trimming.TRIMMED, 0)["rows"] / context.n}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

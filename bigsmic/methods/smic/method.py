@@ -46,7 +46,7 @@ from bigsmic.warning import warn
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary", "works"]
 
 OF_ONE_CUT = (
-    *("assigned", "scores", "consensus", "eigenvector_sets"),
+    *("assigned", "scores", "consensus", "eigenvector_sets", choice.STAGE),
     *("gaussians", "draft", "outvoted", "final", "sharpness"),
     *("spacing", "noise_scores", "numbering", "names", "output"),
     *update_log.AFTER_FIT,

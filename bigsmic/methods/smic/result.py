@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class LabelingsResult(Result):
     """Result of a fit that compares labelings: the candidates and their agreement."""
 
-    _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None}
+    _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None, "choice": None}
 
     @cached_property
     def agreement(self) -> NDArray[np.float32]:

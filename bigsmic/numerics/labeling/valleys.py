@@ -78,13 +78,7 @@ class ValleyTree(NamedTuple):
         sizes : ndarray of float64, shape (m,)
             Size of each group.
         """
-        return self._undone(n_clusters, np.where(self.gains > 0, self.gains, -self.tree.smaller_parts(sizes)))
-
-    def by_size(self, n_clusters: int, sizes: Floats) -> MergeTree:
-        """The same by size alone, as earlier runs are cut."""
-        return self._undone(n_clusters, -self.tree.smaller_parts(sizes))
-
-    def _undone(self, n_clusters: int, scores: Floats) -> MergeTree:
+        scores = np.where(self.gains > 0, self.gains, -self.tree.smaller_parts(sizes))
         return self.tree.undone_by(min(max(n_clusters, self.n_clusters), len(self.tree.columns)), scores)
 
 
