@@ -34,6 +34,9 @@ SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
 """Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
 _NOTHING = 1e-12
 
+Merge = tuple[int, int, float]
+"""Two groups to merge, the smaller number first, and the score by which they were chosen."""
+
 
 class ValleyTree(NamedTuple):
     """A tree of groups, and where it stops to merge what no valley separates.
@@ -140,15 +143,12 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         weakest[left] = pairs.weakest()
         if not n_clusters and not groups.links.any():
             hidden.look(left, weakest[left], groups)
-        y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
-        if y == z and not n_clusters:
-            y, z, ratio = pairs.stray(scattered)
-        if y == z and not n_clusters:
-            y, z, ratio = pairs.most_linked()
-        if y == z:
-            if not n_clusters:
+        found = None
+        if not n_clusters:
+            found = pairs.best(threshold) or pairs.stray(scattered) or pairs.most_linked()
+            if not found:
                 n_clusters, nearest = hidden.before or (left, _nearest_merges(groups))
-            y, z, ratio = pairs.best(np.inf)
+        y, z, ratio = found or pairs.next()
         merges.append((y, z))
         ratios.append(ratio)
         line = groups.line(y, z)
@@ -205,7 +205,7 @@ def _nearest_merges(groups: Groups) -> list[tuple[int, int]]:
 
 
 class Nearest(NearestMeans):
-    """The same, but groups that cannot-links bar from being one are merged after all others.
+    """Distances of groups by Ward's criterion; groups that cannot-links bar from being one are merged after all others.
 
     Parameters
     ----------
@@ -300,8 +300,8 @@ class _Pairs:
         alive = self.groups.alive
         self._test(y, alive[alive != y])
 
-    def stray(self, scattered: NDArray[np.bool_]) -> tuple[int, int, float]:
-        """A scattered group that is no cluster with the one it is tied to most, and how much; as :meth:`best`.
+    def stray(self, scattered: NDArray[np.bool_]) -> Merge | None:
+        """A scattered group that is no cluster with the one it is tied to most; None if there is none.
 
         It has fewer rows than the median of the others, and a smaller share of its weight lies within it than of any.
         """
@@ -309,30 +309,35 @@ class _Pairs:
         within = np.diag(groups.weights) / np.maximum(groups.degrees, _NOTHING)
         others = np.flatnonzero((groups.counts > 0) & ~scattered)
         if not len(others):
-            return 0, 0, 0.0
+            return None
         for z in np.flatnonzero(scattered & (groups.counts > 0)):
             if groups.counts[z] < np.median(groups.counts[others]) and within[z] < within[others].min():
                 y = int(others[np.argmax(groups.weights[z, others])])
                 ratio = groups.weights[z, y] / math.sqrt(groups.degrees[y] * groups.degrees[z])
                 return min(y, int(z)), max(y, int(z)), float(ratio)
-        return 0, 0, 0.0
+        return None
 
-    def most_linked(self) -> tuple[int, int, float]:
-        """The pair with the most must-links beyond its cannot-links, if there is one; as :meth:`best`."""
+    def most_linked(self) -> Merge | None:
+        """The pair with the most must-links beyond its cannot-links; None if no pair has more of them."""
         must, cannot = self.groups.links
         more = np.triu(must - cannot, 1)
         y, z = divmod(int(np.argmax(more)), len(more))
-        return (y, z, 0.0) if more[y, z] > 0 else (0, 0, 0.0)
+        return (y, z, 0.0) if more[y, z] > 0 else None
 
     def weakest(self) -> float:
         """Z of the weakest valley between neighbours."""
         return float(self.z[self.near].min(initial=np.inf))
 
-    def best(self, threshold: float) -> tuple[int, int, float]:
-        """The pair to merge and its score; a pair of one group where no neighbours are below the threshold.
+    def next(self) -> Merge:
+        """The pair to merge if valleys do not count: neighbours of largest score, or else the nearest two groups."""
+        found = self.best(np.inf)
+        if found:
+            return found
+        self.nearest = self.nearest or Nearest(self.groups)
+        return *self.nearest.pair(), 0.0
 
-        Without a threshold, the nearest two if no neighbours may be merged.
-        """
+    def best(self, threshold: float) -> Merge | None:
+        """Neighbours of largest score with a valley of less than `threshold` between them; None if there are none."""
         groups, s = self.groups, self.groups.degrees
         y, z = np.nonzero(self.near & (self.z < threshold))
         tied = np.maximum(groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING)), _NOTHING)
@@ -342,10 +347,7 @@ class _Pairs:
         if score.max(initial=0.0) > 0:
             at = int(np.argmax(score))
             return int(y[at]), int(z[at]), float(score[at])
-        if threshold < np.inf:
-            return 0, 0, 0.0
-        self.nearest = self.nearest or Nearest(self.groups)
-        return *self.nearest.pair(), 0.0
+        return None
 
 
 def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats, Floats]:
