@@ -36,20 +36,21 @@ def _agree(job: Job, block: int) -> None:
     its set votes alone, as no cluster may be empty.
     """
     context = job.context
-    total, of = _shared_rows(job, range(len(specs_of(context))))
-    at, trees = numerics.label_offsets(of), []
+    total, sizes = _shared_rows(job, range(len(specs_of(context))))
+    at, trees = numerics.label_offsets(sizes), []
     by_valleys = specs_of(context).valley_sets
     for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in eigenvector_set])
-        shared, sizes = total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]
-        trees.append(numerics.overlap_tree(shared) if w in by_valleys else numerics.consensus_tree(shared, sizes))
-    found, tied = _cut_full(job, trees, of)
-    ari = numerics.pairwise_ari(total, of)
+        shared, of_set = total[np.ix_(columns, columns)], [sizes[b] for b in eigenvector_set]
+        trees.append(numerics.overlap_tree(shared) if w in by_valleys else numerics.consensus_tree(shared, of_set))
+    found, tied = _cut_full(job, trees, sizes)
+    ari = numerics.pairwise_ari(total, sizes)
     lacking = [w for w, classes in enumerate(found) if classes.max(initial=-1) + 1 < context.settings.n_clusters]
     for w in lacking:
-        found[w], tied[w] = _of_one(eigenvector_sets_of(context)[w], of, ari, context.settings.n_clusters, found[w]), []
+        eigenvector_set = eigenvector_sets_of(context)[w]
+        found[w], tied[w] = _of_one(eigenvector_set, sizes, ari, context.settings.n_clusters, found[w]), []
     arrays = {"ari": ari} | {f"classes.{w}": classes for w, classes in enumerate(found)}
-    context.run.write(STAGE, 0, arrays, info={"sizes": of, "tied": tied, "lacking": lacking})
+    context.run.write(STAGE, 0, arrays, info={"sizes": sizes, "tied": tied, "lacking": lacking})
 
 
 def medoid(job: Job, chosen: Sequence[int]) -> int:
@@ -59,23 +60,31 @@ def medoid(job: Job, chosen: Sequence[int]) -> int:
 
 def _shared_rows(job: Job, chosen: Sequence[int]) -> tuple[Integers, list[int]]:
     """Number of rows shared by every two labels of the chosen labelings, and the number of labels of each of these."""
-    of = [Reader(job.context, specs_of(job.context)[b]).n_groups for b in chosen]
-    return job.sum_blocks(STAGE, job.context.blocks, partial(_label_gram, chosen=chosen, of=of)), of
+    sizes = [Reader(job.context, specs_of(job.context)[b]).n_groups for b in chosen]
+    return job.sum_blocks(STAGE, job.context.blocks, partial(_label_gram, chosen=chosen, sizes=sizes)), sizes
 
 
-def _label_gram(context: Context, p: int, chosen: Sequence[int], of: Sequence[int]) -> Integers:
+def _label_gram(context: Context, p: int, chosen: Sequence[int], sizes: Sequence[int]) -> Integers:
     """Number of rows of one block shared by every two labels of the chosen labelings, without noise among clusters."""
     in_clusters = density.within(context, p, reach(context.run))
-    return numerics.label_gram(all_labels(context, p, chosen)[in_clusters], of)
+    return numerics.label_gram(all_labels(context, p, chosen)[in_clusters], sizes)
 
 
-def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list[NDArray[Any]], list[list[int]]]:
+def _cut_full(job: Job, trees: list[MergeTree], sizes: Sequence[int]) -> tuple[list[NDArray[Any]], list[list[int]]]:
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
     finer, up to `FINEST_CUT` c classes, and classes that win no row are left out. The coarsest cut is taken in which c
     classes win rows, among a cut for each 64th of c and those around a place where the winners pass c. If there is
     none, that of the most winners below c.
+
+    Parameters
+    ----------
+    job : Job
+    trees : list of MergeTree
+        Of the labels of each eigenvector set.
+    sizes : sequence of int
+        Number of labels of every labeling.
 
     Returns
     -------
@@ -92,7 +101,7 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     while ahead:
         cuts = [(w, k) for w, numbers in ahead.items() for k in numbers]
         classes = [(w, trees[w].cut(k)) for w, k in cuts]
-        total = job.sum_blocks(STAGE, job.context.blocks, partial(_rows_won, of=of, classes=classes))
+        total = job.sum_blocks(STAGE, job.context.blocks, partial(_rows_won, sizes=sizes, classes=classes))
         n_winners: dict[int, list[int]] = {w: [] for w in ahead}
         parts = np.split(total, np.cumsum([k for _, k in cuts])[:-1], axis=1)
         for (w, of_cut), (counts, alone) in zip(classes, parts, strict=True):
@@ -117,34 +126,34 @@ def _finer(numbers: range, n_winners: Sequence[int], c: int, most: int) -> range
 
 
 def _of_one(
-    eigenvector_set: Sequence[int], of: Sequence[int], ari: Floats, c: int, found: NDArray[Any]
+    eigenvector_set: Sequence[int], sizes: Sequence[int], ari: Floats, c: int, found: NDArray[Any]
 ) -> NDArray[Any]:
     """Classes by which one labeling with c labels votes alone; as they were found, if there is none in the set."""
-    full = [i for i, b in enumerate(eigenvector_set) if of[b] == c]
+    full = [i for i, b in enumerate(eigenvector_set) if sizes[b] == c]
     if not full:
         return found
     agreement = ari[np.ix_(eigenvector_set, eigenvector_set)].mean(axis=1)
     best = max(full, key=lambda i: agreement[i])
-    classes = [np.arange(c) if i == best else np.full(of[b], -1) for i, b in enumerate(eigenvector_set)]
+    classes = [np.arange(c) if i == best else np.full(sizes[b], -1) for i, b in enumerate(eigenvector_set)]
     return np.concatenate(classes)
 
 
-def _rows_won(context: Context, p: int, of: Sequence[int], classes: Sequence[tuple[int, Integers]]) -> Integers:
+def _rows_won(context: Context, p: int, sizes: Sequence[int], classes: Sequence[tuple[int, Integers]]) -> Integers:
     """Numbers of rows won by each class of each cut of an eigenvector set: int64, shape (2, classes of all)."""
     counts, sets = [], eigenvector_sets_of(context)
-    labels = all_labels(context, p, range(len(of)))
+    labels = all_labels(context, p, range(len(sizes)))
     for w, of_set in groupby(classes, key=itemgetter(0)):
-        of_labelings, columns = [of[b] for b in sets[w]], labels[:, sets[w]]
+        of_labelings, columns = [sizes[b] for b in sets[w]], labels[:, sets[w]]
         counts += [numerics.rows_won(columns, of_labelings, of_cut, of_cut.max() + 1) for _, of_cut in of_set]
     return np.concatenate(counts, axis=1)
 
 
 def most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Integers:
     """Class of most votes of the labelings of an eigenvector set, for rows of one block; unsigned, shape (b,)."""
-    labels, of, classes = ballots(context, p, w)
+    labels, sizes, classes = ballots(context, p, w)
     c = context.settings.n_clusters
     # kept for every row and eigenvector set, hence as bytes if there are few clusters
-    return numerics.vote(labels[rows], of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
+    return numerics.vote(labels[rows], sizes, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
 def voted(context: Context, p: int, w: int) -> Integers:
@@ -155,8 +164,8 @@ def voted(context: Context, p: int, w: int) -> Integers:
 def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Integers]:
     """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
     eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader(STAGE, 0)
-    of = context.run.info(STAGE, 0)["sizes"]
-    return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
+    sizes = context.run.info(STAGE, 0)["sizes"]
+    return all_labels(context, p, eigenvector_set), [sizes[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
 def tied_classes(context: Context, w: int) -> list[int]:

@@ -107,10 +107,10 @@ class PropagatedLabels(local_moving.RowMoves):
 
 def _ballots(context: Context, p: int) -> Any:
     """Votes of the labelings of the consensus, and the label of most votes, for the rows of one block."""
-    labels, of, classes = consensus.ballots(context, p, 0)
+    labels, sizes, classes = consensus.ballots(context, p, 0)
     c = context.settings.n_clusters
-    cast = classes[labels + consensus_numerics.label_offsets(of)[:-1]]
-    first = consensus_numerics.vote(labels, of, classes, c).argmax(axis=1)
+    cast = classes[labels + consensus_numerics.label_offsets(sizes)[:-1]]
+    first = consensus_numerics.vote(labels, sizes, classes, c).argmax(axis=1)
     return cast.astype(np.min_scalar_type(-c)), first.astype(np.int32)
 
 

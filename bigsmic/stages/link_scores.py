@@ -41,9 +41,10 @@ def _rate(job: Job, block: int) -> None:
     context.run.write("kept", block, arrays, info={"n_links": given.n_links})
 
 
-def _count(context: Context, of: Links, labels: Integers) -> Integers:
+def _count(context: Context, of_links: Links, labels: Integers) -> Integers:
+    """Number of the links that each labeling violates: int64, shape (B,), of `labels` (B, T)."""
     n_clusters = context.settings.n_clusters
-    return np.array([violations(of, of_one, n_clusters).n_violated for of_one in labels])
+    return np.array([violations(of_links, of_one, n_clusters).n_violated for of_one in labels])
 
 
 def of_linked_rows(job: Job, stage: str, task: Callable[..., Any]) -> Integers:

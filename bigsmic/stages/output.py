@@ -108,8 +108,8 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
 
 def _votes(context: Context, p: int) -> tuple[Integers, int]:
     """Labelings of the consensus that vote for each cluster, int32 (b, c), and the number of these labelings."""
-    labels, of, classes = ballots(context, p, chosen_set(context))
-    return consensus.vote(labels, of, classes, context.settings.n_clusters), len(of)
+    labels, sizes, classes = ballots(context, p, chosen_set(context))
+    return consensus.vote(labels, sizes, classes, context.settings.n_clusters), len(sizes)
 
 
 def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

@@ -72,8 +72,8 @@ def _estimates(
         first = first_equal(sums, own)
         distinct = np.unique(first).tolist()
         found = job.map_here(partial(_score_one, sums=sums, labels=own, design=sweep), distinct)
-        of = dict(zip(distinct, found, strict=True))
-        parts.append([of[b] for b in first.tolist()])
+        scores = dict(zip(distinct, found, strict=True))
+        parts.append([scores[b] for b in first.tolist()])
     return [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
 
 

@@ -50,12 +50,12 @@ def cluster_sums(labels: Integers, posterior: Floats, agreement: Floats) -> Clus
         Add over blocks.
     """
     rows = np.flatnonzero(labels >= 0)
-    of, c = labels[rows], posterior.shape[1]
-    own = posterior[rows, of].astype(np.float64)
+    known, c = labels[rows], posterior.shape[1]
+    own = posterior[rows, known].astype(np.float64)
     return ClusterSums(
-        np.bincount(of, minlength=c),
-        np.bincount(of, own, c),
-        np.bincount(of, agreement[rows].astype(np.float64), c),
+        np.bincount(known, minlength=c),
+        np.bincount(known, own, c),
+        np.bincount(known, agreement[rows].astype(np.float64), c),
         gram(posterior),
     )
 

@@ -59,9 +59,9 @@ def clusters(components: Integers, limits: Floats, least: float) -> list[Cluster
 
 def _large(components: Integers, rows: Integers, level: int, least: float) -> list[Cluster]:
     """Large components of some rows at one level."""
-    of = components[level, rows]
-    numbers, counts = np.unique(of[of != ABSENT], return_counts=True)
-    return [Cluster(level, rows[of == number]) for number in numbers[counts >= least]]
+    found = components[level, rows]
+    numbers, counts = np.unique(found[found != ABSENT], return_counts=True)
+    return [Cluster(level, rows[found == number]) for number in numbers[counts >= least]]
 
 
 def _best(

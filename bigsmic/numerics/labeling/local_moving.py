@@ -148,9 +148,9 @@ class RowMoves:
 
     def send_back(self, rows: Integers, labels: Integers) -> None:
         """Give rows, by number, the labels that they had, numbered through."""
-        of = np.searchsorted(self.first_labels, labels, side="right") - 1
-        for i in np.unique(of).tolist():
-            undone = rows[of == i], labels[of == i] - self.first_labels[i]
+        labeling = np.searchsorted(self.first_labels, labels, side="right") - 1
+        for i in np.unique(labeling).tolist():
+            undone = rows[labeling == i], labels[labeling == i] - self.first_labels[i]
             self.labels[:, i] = send_back(self.labels[:, i], self.row_numbers, undone)
 
     def _label_sums(self, p: int) -> Floats:
