@@ -11,6 +11,7 @@ import argparse
 import numpy as np
 from _data import as_zarr, labels_of, n_clusters
 from _harness import save, table
+from _reliability import expected_calibration_error, reliability_curve, reliability_sums
 
 import bigsmic
 from bigsmic.numerics.labeling import metrics
@@ -25,10 +26,10 @@ def main():
         result = bigsmic.fit(as_zarr(name), n_clusters(name), scale=None)
         right = correct(labels_of(name), result.labels)
         stated = {"posterior": np.asarray(result.posterior).max(axis=1), "agreement": result.agreement}
-        sums = {what: metrics.reliability_sums(confidence, right) for what, confidence in stated.items()}
-        curves[name] = {what: np.transpose(metrics.reliability_curve(s)).tolist() for what, s in sums.items()}
+        sums = {what: reliability_sums(confidence, right) for what, confidence in stated.items()}
+        curves[name] = {what: np.transpose(reliability_curve(s)).tolist() for what, s in sums.items()}
         rows[name] = {"purity": float(right.mean())} | {
-            f"ECE {what}": metrics.expected_calibration_error(s) for what, s in sums.items()
+            f"ECE {what}": expected_calibration_error(s) for what, s in sums.items()
         }
         sure = result.agreement >= 1
         rows[name] |= {"all agree": float(sure.mean()), "purity there": float(right[sure].mean())}

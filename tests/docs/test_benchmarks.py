@@ -63,6 +63,43 @@ def test_neighbours_are_searched_by_cells(tmp_path, monkeypatch):
     assert notes["groups"] >= 1
 
 
+@pytest.fixture
+def reliability(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("_reliability")
+
+
+def test_calibrated_confidence_has_a_small_error(reliability):
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(size=50_000)
+    sums = reliability.reliability_sums(confidence, rng.uniform(size=50_000) < confidence)
+    stated, seen = reliability.reliability_curve(sums)
+    assert np.abs(stated - seen).max() < 0.03
+    assert reliability.expected_calibration_error(sums) < 0.01
+
+
+def test_overconfidence_is_the_calibration_error(reliability):
+    sums = reliability.reliability_sums(np.ones(10), np.arange(10) < 6)
+    assert reliability.expected_calibration_error(sums) == pytest.approx(0.4)
+    stated, seen = reliability.reliability_curve(sums)
+    assert (stated[-1], seen[-1]) == (1.0, pytest.approx(0.6))
+    assert np.isnan(stated[:-1]).all()
+
+
+def test_reliability_sums_add_over_blocks(reliability):
+    rng = np.random.default_rng(1)
+    confidence, correct = rng.uniform(size=100), rng.uniform(size=100) < 0.5
+    whole = reliability.reliability_sums(confidence, correct, 7)
+    blocks = np.split(np.arange(100), [3, 50])
+    parts = [reliability.reliability_sums(confidence[rows], correct[rows], 7) for rows in blocks]
+    np.testing.assert_allclose(sum(parts), whole, rtol=1e-13)
+
+
+def test_no_rows_is_no_error(reliability):
+    sums = reliability.reliability_sums(np.empty(0), np.empty(0, dtype=bool))
+    assert reliability.expected_calibration_error(sums) == 0.0
+
+
 def _taken(tree):
     """Modules of bigsmic that a program imports, by the names that it gives them, and names that it takes from them."""
     modules, names = {}, []

@@ -1,14 +1,8 @@
-"""Scores that compare labelings with each other, and confidences with outcomes.
-
-All of them are computed from small tables that add up over blocks of rows.
-"""
-
-from typing import Any
+"""Adjusted Rand index of two labelings, from tables of counts that add up over blocks of rows."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bigsmic.types import Floats, Integers
+from bigsmic.types import Integers
 
 
 def contingency(labels_a: Integers, labels_b: Integers, n_a: int, n_b: int) -> Integers:
@@ -82,60 +76,3 @@ def _pair_counts(table: Integers) -> tuple[int, ...]:
 def _pairs(counts: Integers) -> int:
     # Python integers, as products of two of these exceed 2**63 at a few hundred thousand rows
     return sum(n * (n - 1) // 2 for n in counts[counts > 1].tolist())
-
-
-def reliability_sums(confidence: Floats, correct: NDArray[np.bool_], n_bins: int = 10) -> NDArray[Any]:
-    """Rows, confidence and successes by bin of confidence, over one block of rows.
-
-    Parameters
-    ----------
-    confidence : ndarray of float, shape (b,), in [0, 1]
-        Stated probability that the row's label is right.
-    correct : ndarray of bool, shape (b,)
-    n_bins : int
-        Bins of equal width; a value on a border belongs to the upper one, 1 to the last.
-
-    Returns
-    -------
-    sums : ndarray of float64, shape (3, n_bins)
-        Add over blocks.
-    """
-    confidence = np.asarray(confidence, dtype=np.float64)
-    bins = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
-    weights = (np.ones_like(confidence), confidence, np.asarray(correct, dtype=np.float64))
-    return np.stack([np.bincount(bins, weights=w, minlength=n_bins) for w in weights])
-
-
-def reliability_curve(sums: Floats) -> tuple[Floats, Floats]:
-    """Mean confidence and share of successes in each bin.
-
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (3, n_bins)
-        Total of `reliability_sums`.
-
-    Returns
-    -------
-    confidence, accuracy : ndarray of float64, shape (n_bins,)
-        NaN in bins without rows.
-    """
-    counts, confidence, correct = sums
-    empty = np.full((2, len(counts)), np.nan)
-    return tuple(np.divide([confidence, correct], counts, out=empty, where=counts > 0))
-
-
-def expected_calibration_error(sums: NDArray[Any]) -> float:
-    """Mean over rows of ``|mean confidence - share of successes|`` of the row's bin.
-
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (3, n_bins)
-        Total of `reliability_sums`.
-
-    Returns
-    -------
-    float
-        0 for no rows.
-    """
-    counts, confidence, correct = sums
-    return float(np.abs(confidence - correct).sum() / max(1.0, counts.sum()))
