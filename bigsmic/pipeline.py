@@ -57,6 +57,8 @@ from bigsmic.validation import CLUSTERS, check_integer, parse_bytes, warn_of_cut
 from bigsmic.warning import warn
 from bigsmic.weight_functions import refuse_nameless
 
+FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
+
 
 @takes_options_of(Settings)
 def fit(
@@ -292,7 +294,6 @@ def _check_imagined(
         )
 
 
-FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
 _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 """Parameters of every fit, whatever its method."""
 

@@ -9,6 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+ADDRESSES_TO_COME = 192 << 20  # for libraries loaded and threads started during a fit
+FREED_BYTES = 12 << 20
+"""Freed memory that is kept: to return it and take it again costs a small fit a twentieth of its time."""
+MOST_FREED_BYTES = 256 << 20
+"""The same where the memory limit leaves room: the system clears every page that it hands out again."""
+KEPT_BYTES = 32 << 20  # arrays up to this size reuse freed memory
+
 
 def peak_memory() -> int:
     """Largest resident set since the start, in bytes; mapped pages included."""
@@ -44,9 +51,6 @@ def address_room() -> int | None:
     return max(1, limit - (taken - resident) * os.sysconf("SC_PAGE_SIZE") - ADDRESSES_TO_COME)
 
 
-ADDRESSES_TO_COME = 192 << 20  # for libraries loaded and threads started during a fit
-
-
 def _group_limits(membership: Path, root: Path) -> Iterator[int]:
     """Limits of the process's control groups and of their parents; version 2, then 1."""
     try:
@@ -74,12 +78,6 @@ def lies_in_memory(path: Any) -> bool:
     return max(above, default=(0, ""))[1] in ("tmpfs", "ramfs")
 
 
-FREED_BYTES = 12 << 20
-"""Freed memory that is kept: to return it and take it again costs a small fit a twentieth of its time."""
-MOST_FREED_BYTES = 256 << 20
-"""The same where the memory limit leaves room: the system clears every page that it hands out again."""
-
-
 class _Allocated(ctypes.Structure):
     """What ``mallinfo2`` of glibc returns."""
 
@@ -105,9 +103,6 @@ def release_memory(kept_bytes: int = FREED_BYTES) -> None:
         return
     with contextlib.suppress(AttributeError, OSError):  # other C libraries lack this function
         ctypes.CDLL(None).malloc_trim(0)
-
-
-KEPT_BYTES = 32 << 20  # arrays up to this size reuse freed memory
 
 
 def keep_memory() -> None:

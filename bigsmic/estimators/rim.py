@@ -26,6 +26,7 @@ from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, Sca
 
 if TYPE_CHECKING:
     import pandas as pd
+FAR = 1e300  # largest logit of a row whose logits overflow
 
 
 class RIM(Clusterer):
@@ -284,9 +285,6 @@ def _refuse_paths(X: Any) -> None:
             f"partial_fit: got the path {shown(X)!r}, and learns from chunks in memory; give rows of it, such as "
             "zarr.open_array(path)[:10_000], or call fit, which reads a path in blocks"
         )
-
-
-FAR = 1e300  # largest logit of a row whose logits overflow
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mspc import Settings
 from bigsmic.stages import distinct, rowwise_output, scan, span
+from bigsmic.stages.span import PASSES, TILE_ENTRIES
 from bigsmic.types import Floats
 from bigsmic.warning import warn
 
@@ -34,7 +35,6 @@ __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary"]
 
 START_ROWS = 20_000  # of the sample for the k-means start
 N_STARTS = 10
-PASSES = span.PASSES  # temporary, deleted when the fit has ended
 TREE = Tree._fields
 
 
@@ -202,9 +202,6 @@ def _answer(questions: Sequence[Question], context: Context, s: int) -> "Answers
     rows = max(256, TILE_ENTRIES // context.d)
     tiles = (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
     return reduce(operator.add, (Answers(question(tile) for question in questions) for tile in tiles))
-
-
-TILE_ENTRIES = 1 << 18
 
 
 class Answers(tuple[Any, ...]):

@@ -44,6 +44,8 @@ LEAST_NEIGHBORS = 0.01
 """Least sum of a row's kernel values with the others of its cluster, on average. Below it, starts differ by rounding,
 and the best had an adjusted Rand index of 0 on far clusters of 60 columns, or the labels of k-means, by chance."""
 _MORE_THAN_A_ROW = 1.5  # mass of a cluster
+LIBRARY_BYTES = 64 << 20
+"""Memory of scikit-learn, and of pandas, which it imports if installed, besides the compiler of the search."""
 
 
 def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
@@ -79,10 +81,6 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
         width = _width_stage(size, settings, common.sample_rows)
         stages = {**early, width.name: width, stage.name: stage, last.name: last}
     return replace(common, stages=planning.widened(stages.values(), limit, n_threads), kernel_in_memory=in_memory)
-
-
-LIBRARY_BYTES = 64 << 20
-"""Memory of scikit-learn, and of pandas, which it imports if installed, besides the compiler of the search."""
 
 
 def _columns_bytes(settings: Any) -> int:

@@ -58,19 +58,17 @@ from bigsmic.types import Floats, Integers, StorageOptions
 from bigsmic.validation import CLUSTERS
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
-
-
-def temporary(settings: Any) -> tuple[str, ...]:
-    """Stages that are deleted when a fit has ended."""
-    return (*graph_pipeline.temporary(settings), *valleys.TEMPORARY)
-
-
 OF_ONE_NUMBER = (
     *("assigned", "scores", "kept", "consensus", "propagated", "violated"),
     *("final", "sharpness", valleys.EVIDENCE, "numbering", "names", "output"),
     *update_log.AFTER_FIT,
 )
 """Stages that depend on the number of clusters."""
+
+
+def temporary(settings: Any) -> tuple[str, ...]:
+    """Stages that are deleted when a fit has ended."""
+    return (*graph_pipeline.temporary(settings), *valleys.TEMPORARY)
 
 
 def admit(

@@ -28,6 +28,8 @@ LENT, LENT_ROWS, LENT_POWER = 0.75, 5e4, 0.1
 with t = 10 and so many rows. The share falls with this power of the rows, or faster. Clusters that are apart need far
 fewer if each lies on one worker."""
 GHOSTS = 2.0  # copies of a row that routing makes; measured up to 1.93
+WORK = ("flops", "disk_bytes", "passes", "traffic_bytes")
+"""Figures of a stage that add up if it runs several times."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +233,6 @@ def joined(plans: Sequence[Plan], repeated: Collection[str], n_threads: int) -> 
         vectors_in_memory=all(plan.vectors_in_memory for plan in plans),
         basis_bytes=min(plan.basis_bytes for plan in plans),
     )
-
-
-WORK = ("flops", "disk_bytes", "passes", "traffic_bytes")
-"""Figures of a stage that add up if it runs several times."""
 
 
 def limit_of(memory_limit: int | None) -> int:

@@ -19,6 +19,7 @@ MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0)
 """Of fits with links, which choose among all labelings."""
 CUT_SET = (1.5, 2.0, 2.5)
 """Of both, in cuts; see :func:`cut_set`."""
+MOST_NEIGHBORS = 1000
 
 
 def are_default(widths: tuple[tuple[float, ...], ...]) -> bool:
@@ -54,9 +55,6 @@ def shrinkages(shrinkage: Any) -> Any:
     if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
         raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
     return tuple(dict.fromkeys(float(s) for s in values))
-
-
-MOST_NEIGHBORS = 1000
 
 
 def check_neighbor_number(name: str, value: Any) -> None:

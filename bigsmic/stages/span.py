@@ -24,7 +24,7 @@ from bigsmic.types import Floats
 
 N_MATRICES = 20
 """Number of n by n matrices in memory: products before and after centring, and those of a solver; measured 19.1."""
-TILE_ENTRIES = 1 << 18
+TILE_ENTRIES = 1 << 18  # of rows, or of columns, that are in float64 at a time
 PASSES = "restart.passes"  # temporary, deleted when the fit has ended
 
 

@@ -13,6 +13,10 @@ from bigsmic.stages.shown_number import PLAIN
 
 if TYPE_CHECKING:
     import pandas as pd
+LITTLE_AGREED = 0.8
+"""Mean adjusted Rand index between the labelings below which the sentence gives it."""
+FAR_APART = 1.5
+"""Quotient of the largest and the least vote, or of parts of the graph and clusters, from which both are reported."""
 
 
 @dataclass(frozen=True)
@@ -255,12 +259,6 @@ class Valleys:
 
     def __str__(self) -> str:
         return self.sentence
-
-
-LITTLE_AGREED = 0.8
-"""Mean adjusted Rand index between the labelings below which the sentence gives it."""
-FAR_APART = 1.5
-"""Quotient of the largest and the least vote, or of parts of the graph and clusters, from which both are reported."""
 
 
 def _errors(z: float) -> str:

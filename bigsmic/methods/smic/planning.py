@@ -39,6 +39,17 @@ from bigsmic.stages.scan import sample_rows
 FILLED = 0.97
 """Share of the memory limit up to which a basis on disk is held in memory: a process has slightly more than is planned,
 10,000,000 rows by .4 % of 8 GiB where all was filled."""
+PLACES = ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
+"""Whether basis, matrix and vectors between products are in memory, from the fastest choice to the smallest one."""
+VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
+CONSENSUS_MATRICES = 4  # of every two labels at once: shared rows, those of one set, their means and ratios
+CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
+LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
+REMEDIES = dict.fromkeys(("neighbors", "graph"), "ask for fewer neighbours")
+REMEDIES |= dict.fromkeys(
+    ("eigen", "assign", "valleys", "select", "output"), "ask for fewer clusters, candidates or neighbours"
+)
+ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 
 def plan(
@@ -327,19 +338,6 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         disk = stage.disk_bytes + N_TAKEN * 4 * n * self.params.n_wanted
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
-
-
-PLACES = ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
-"""Whether basis, matrix and vectors between products are in memory, from the fastest choice to the smallest one."""
-VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
-CONSENSUS_MATRICES = 4  # of every two labels at once: shared rows, those of one set, their means and ratios
-CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
-LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
-REMEDIES = dict.fromkeys(("neighbors", "graph"), "ask for fewer neighbours")
-REMEDIES |= dict.fromkeys(
-    ("eigen", "assign", "valleys", "select", "output"), "ask for fewer clusters, candidates or neighbours"
-)
-ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 
 def _largest_that_fits(limit: int, choices: Any) -> Any:

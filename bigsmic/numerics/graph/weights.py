@@ -14,6 +14,8 @@ from bigsmic.types import Floats
 
 LARGEST_RATIO = 4.0
 """Ratio between the local scales of two rows from which on the smaller one counts as larger than it is."""
+LARGEST = float(np.finfo(np.float32).max)
+"""Largest bandwidth, as edges have float32 distances."""
 
 
 class LocalScaling(NamedTuple):
@@ -47,8 +49,6 @@ class LocalScaling(NamedTuple):
         return weights
 
 
-LARGEST = float(np.finfo(np.float32).max)
-"""Largest bandwidth, as edges have float32 distances."""
 NAMED: Mapping[str, Any] = {"local_scaling": LocalScaling}
 """Weight functions by name, made as ``NAMED[name](bandwidth)``."""
 DEFAULT = "local_scaling"

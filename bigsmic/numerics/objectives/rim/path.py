@@ -6,6 +6,11 @@ import numpy as np
 
 from bigsmic.errors import CollapseError
 
+UP, DOWN = 4.0, 8.0  # factors from one strength to the next, until two enclose the wanted number
+WALK = 12  # largest number of such steps
+CLOSE = 1.1  # ratio of two strengths between which no further one is tried
+_MARGIN = 0.15  # least distance of a guess from two strengths, as a share of their difference in logarithms
+
 
 class Point(NamedTuple):
     """A solution at one strength of the penalty.
@@ -21,12 +26,6 @@ class Point(NamedTuple):
     number: int
     reg: float
     alive: int
-
-
-UP, DOWN = 4.0, 8.0  # factors from one strength to the next, until two enclose the wanted number
-WALK = 12  # largest number of such steps
-CLOSE = 1.1  # ratio of two strengths between which no further one is tried
-_MARGIN = 0.15  # least distance of a guess from two strengths, as a share of their difference in logarithms
 
 
 def find_strength(solve: Any, n_clusters: int, reg: float) -> Point | None:
