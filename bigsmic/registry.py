@@ -8,9 +8,10 @@ lie below the methods, can use the method of a run, and the command line can rea
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import Any
 
 import numpy as np
@@ -37,22 +38,12 @@ OFFERED = ("plan", "run", "summary", "model", "Result")
 """Names that the module of a method must define."""
 OF_EVERY_FIT = frozenset(
     (
-        *(
-            "data",
-            "c",
-            "method",
-            "out",
-            "like",
-            "memory_limit",
-            "component",
-            "rows",
-            "storage_options",
-            "missing_chunks",
-        ),
-        *("n_threads", "progress", "client", "scheduler", "engine", "performance_report", "block_sizes"),
+        *("data", "c", "method", "out", "like", "memory_limit", "component", "rows", "storage_options"),
+        *("missing_chunks", "n_threads", "progress", "client", "scheduler", "engine", "performance_report"),
+        "block_sizes",
     )
 )
-"""Names that no method may have."""
+"""Parameters of :func:`bigsmic.fit` whatever the method, so that no method's option may have one of these names."""
 _NUMBER = "the number of clusters is c="
 _SEED = "the seed is seed="
 OF_OTHER_LIBRARIES = {
@@ -121,10 +112,10 @@ def settings_of(name: str) -> type[Any]:
     return _loaded(next(iter(entries)))
 
 
-def _loaded(entry: Any) -> Any:
-    """Settings class that an entry point refers to."""
+def _loaded(entry: EntryPoint) -> type[Any]:
+    """Settings class that an entry point refers to; InputError if it cannot be loaded, or is none."""
     try:
-        kind = entry.load()
+        kind: type[Any] = entry.load()
     except Exception as error:
         raise InputError(
             f"method: {entry.name!r} of {_source(entry)} cannot be loaded ({type(error).__name__}: {error}); repair "
@@ -138,7 +129,7 @@ def _loaded(entry: Any) -> Any:
     return kind
 
 
-def _what_is_wrong(kind: Any, name: str) -> Any:
+def _what_is_wrong(kind: object, name: str) -> str:
     """Why a class cannot be the settings of a method; empty if it can."""
     if not (isinstance(kind, type) and issubclass(kind, MethodSettings) and is_dataclass(kind)):
         return f"{kind!r} is not a dataclass derived from bigsmic.settings.MethodSettings"
@@ -150,7 +141,7 @@ def _what_is_wrong(kind: Any, name: str) -> Any:
     return f"its option {taken[0]} is a parameter of every fit" if taken else ""
 
 
-def _source(entry: Any) -> Any:
+def _source(entry: EntryPoint) -> str:
     """Package and object of an entry point, for messages."""
     package = f"package {entry.dist.name}" if entry.dist is not None else "an unknown package"
     return f"{package} ({entry.value})"
@@ -224,8 +215,8 @@ def options(name: str) -> dict[str, Any]:
     return {**kind.options(), **kind.side_inputs}
 
 
-def _meant(renamed: Any, option: Any) -> Any:
-    """Hint to what was meant by an option that the method lacks."""
+def _meant(renamed: Mapping[str, str], option: str) -> str:
+    """Hint to what was meant by an option that the method lacks; empty if nothing suggests itself."""
     if option in renamed:
         return renamed[option]
     if option in OF_OTHER_LIBRARIES:
@@ -250,7 +241,7 @@ def admit(settings: Any, given: dict[str, Any], n_rows: int, storage_options: An
     Returns
     -------
     settings : MethodSettings
-    beside : dict of str to ndarray
+    side_inputs : dict of str to ndarray
     """
     kind = of(settings)
     if hasattr(kind, "admit"):
@@ -258,7 +249,7 @@ def admit(settings: Any, given: dict[str, Any], n_rows: int, storage_options: An
     return settings, {name: np.asarray(given[name]) for name in settings.side_inputs if given.get(name) is not None}
 
 
-def temporary(settings: Any) -> tuple[()]:
+def temporary(settings: Any) -> tuple[str, ...]:
     """Names, or prefixes of names, of a method's temporary stages, which are deleted when a fit has ended."""
     kind = of(settings)
     return tuple(kind.temporary(settings)) if hasattr(kind, "temporary") else ()
