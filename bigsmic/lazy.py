@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from dask import delayed
 from dask.array import Array, from_array
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
-from bigsmic.types import Integers
 from bigsmic.validation import refuse_other_rank
 
 
@@ -53,7 +53,7 @@ class Lazily:
     columns: int
     key: str
 
-    def __call__(self, method: str, rows: Any, answer: Any) -> Any:
+    def __call__(self, method: str, rows: Any, answer: Answer) -> Array:
         """Dask array of the results of `method` for rows.
 
         Parameters
@@ -76,7 +76,7 @@ class Lazily:
             shape = {"chunks": (rows.chunks[0], (answer.width,))}
         return rows.map_blocks(_answer, model, method, name=None, dtype=answer.dtype, meta=answer.meta, **shape)
 
-    def _check(self, rows: Integers) -> None:
+    def _check(self, rows: Any) -> None:
         if not isinstance(rows, Array):
             raise InputError(f"predict: got a dask {type(rows).__name__}; give a dask array or dataframe")
         refuse_other_rank("predict", rows.shape)
@@ -92,7 +92,7 @@ class Lazily:
             )
 
 
-def _answer(rows: Integers, model: Any, method: str) -> Any:
+def _answer(rows: NDArray[Any], model: Any, method: str) -> Any:
     return getattr(model, method)(rows)
 
 

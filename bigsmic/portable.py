@@ -7,13 +7,14 @@ with ``out=`` is opened again at its location, and must be the same run.
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, TypeAlias
 
 from bigsmic.errors import RunError, StorageError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
-from bigsmic.runtime.context import PROJECTION
+from bigsmic.runtime.context import PROJECTION, Context
 from bigsmic.stages import columns, novelty, update_log
 from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
@@ -30,10 +31,12 @@ from bigsmic.store import (
     is_local,
     remove_unfinished,
 )
-from bigsmic.types import StrPath
+from bigsmic.types import StorageOptions, StrPath
 
 CARRIED_BYTES = 256 << 20
 """Largest number of bytes of arrays in a pickle."""
+Wanted: TypeAlias = dict[str, Sequence[str] | None]
+"""Names of arrays by stage; None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,11 @@ class Place:
     id: str
 
     @classmethod
-    def of(cls, run: Any) -> Any:
+    def of(cls, run: Run) -> Self:
         """The location of a run that has one of its own."""
         return cls(run.address, run.id)
 
-    def open(self) -> Any:
+    def open(self) -> Run:
         """Open the run.
 
         Raises
@@ -76,7 +79,7 @@ class Place:
         return run
 
 
-def carried(context: Any, tells: Any) -> Any:
+def carried(context: Context, tells: Wanted) -> CarriedRun:
     """Copy the artifacts that predictions read to a run in memory.
 
     Parameters
@@ -120,15 +123,15 @@ def carried(context: Any, tells: Any) -> Any:
     return made
 
 
-def _finished(run: Any) -> list[tuple[str, int]]:
+def _finished(run: Run) -> list[tuple[str, int]]:
     """Blocks of a finished run, without those that an update has begun and not ended."""
     return [found for found in run.blocks() if found[0] not in update_log.AFTER_FIT or run.done(*found)]
 
 
-def needed(context: Any) -> Any:
-    """Stages and names of the arrays that predictions read."""
+def needed(context: Context) -> Wanted:
+    """Stages that predictions read, with the names of their arrays."""
     settings = context.settings
-    wanted = (
+    wanted: Wanted = (
         {} if settings.precomputed else {"scan": Moments._fields, "scaling": ("spreads", "centers"), columns.STAGE: ()}
     )
     wanted |= {PROJECTION: ("axes",)}
@@ -138,11 +141,12 @@ def needed(context: Any) -> Any:
     return wanted | {novelty.STAGE: novelty.SHAPES} | model_of(context).reads
 
 
-def _bytes(run: Any, blocks: Any, wanted: Any) -> Any:
+def _bytes(run: Run, blocks: Sequence[tuple[str, int]], wanted: Wanted) -> int:
+    """Bytes of the wanted arrays of some blocks."""
     return sum(block_bytes(run, stage, block, wanted[stage]) for stage, block in blocks if stage in wanted)
 
 
-def _copy_arrays(context: Any, made: Any, room: Any) -> None:
+def _copy_arrays(context: Context, made: CarriedRun, room: int) -> None:
     """Copy agreement, noise and posterior, as far as there is room."""
     for name in ("agreement", "noise", "posterior"):
         if name in context.run.info("output", 0):
@@ -152,7 +156,7 @@ def _copy_arrays(context: Any, made: Any, room: Any) -> None:
                 room -= array.nbytes
 
 
-def save(context: Any, location: Any, storage_options: Any = None) -> Any:
+def save(context: Context, location: StrPath, storage_options: StorageOptions = None) -> str:
     """Copy a finished run, or a cut with its base run, into a new run directory.
 
     Parameters
@@ -223,7 +227,7 @@ def _is_begun(run: Run) -> bool:
     return run.attribute("saved") is not None and run.attribute("summary") is None
 
 
-def _identity(context: Any) -> dict[str, Any]:
+def _identity(context: Context) -> dict[str, Any]:
     """Identity of the run that a save makes."""
     run = context.run
     if not isinstance(run, Overlay):
@@ -234,7 +238,7 @@ def _identity(context: Any) -> dict[str, Any]:
     return found
 
 
-def _copy(context: Any, made: Any) -> None:
+def _copy(context: Context, made: Run) -> None:
     """Copy a whole run; the summary, which marks it as finished, last."""
     run, settings = context.run, context.settings
     base = run.base_id if isinstance(run, Overlay) else run.id
@@ -248,7 +252,7 @@ def _copy(context: Any, made: Any) -> None:
     made.update({name: run.attribute(name) for name in AT_THE_END})
 
 
-def is_cut(location: StrPath, base: Any, n_clusters: int, storage_options: Any = None) -> bool:
+def is_cut(location: StrPath, base: Run, n_clusters: int, storage_options: StorageOptions = None) -> bool:
     """Whether a location has the finished cut of this base run at this number of clusters, as of an earlier call."""
     try:
         run = Run(location, storage_options, writable=False)
@@ -258,6 +262,6 @@ def is_cut(location: StrPath, base: Any, n_clusters: int, storage_options: Any =
     return found is not None and found == {"run": base.id, "n_clusters": n_clusters}
 
 
-def _kernel_of(run: Any) -> Any:
+def _kernel_of(run: Run) -> dict[str, Any]:
     """Name of the kernel in the run's identity, which a Result opened without the function lacks."""
     return {name: value for name, value in run.identity["settings"].items() if name == "kernel"}

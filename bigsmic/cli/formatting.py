@@ -69,7 +69,7 @@ def valleys_document(valleys: Any) -> Any:
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
-def fit_page(result: Any, labelings: bool = False) -> Any:
+def fit_page(result: Any, labelings: bool = False) -> list[Any]:
     """Text of ``repr``, and the next commands; if the number of clusters is open, the evidence for it.
 
     Parameters

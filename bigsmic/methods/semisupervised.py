@@ -349,16 +349,16 @@ class Result(LabelingsResult):
     _hint: ClassVar = "curve"
 
     @property
-    def n_links(self) -> Any:
+    def n_links(self) -> int:
         """Number of linked pairs."""
         return self._links("n_links")
 
     @property
-    def n_violated(self) -> Any:
+    def n_violated(self) -> int:
         """Number of linked pairs that the labels violate."""
         return self._links("n_violated")
 
-    def _links(self, name: str) -> Any:
+    def _links(self, name: str) -> int:
         return self.diagnostics.get("links", {}).get(name, 0)
 
     def _choice_lines(self) -> list[str]:

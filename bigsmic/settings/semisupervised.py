@@ -213,7 +213,7 @@ class Settings(smic.Settings):
         return eta
 
     @property
-    def propagates(self) -> Any:
+    def propagates(self) -> bool:
         """Whether labels of a consensus are propagated."""
         return self.selection == "consensus" and not self.undecided
 

@@ -333,7 +333,7 @@ def eigenvector_sets_of(context: Context) -> list[list[int]]:
     return specs_of(context).sets
 
 
-def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
+def clearest_gap(spectra: Sequence[Floats], n_clusters: int) -> float:
     """Largest eigengap, common to all graphs, after more than half of the clusters.
 
     Parameters
@@ -352,7 +352,7 @@ def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
     return float(common_gaps(spectra, range(max(2, n_clusters // 2 + 1), n_clusters + 1)).max(initial=1.0))
 
 
-def common_gaps(spectra: Iterable[Floats], numbers: Iterable[int]) -> Floats:
+def common_gaps(spectra: Sequence[Floats], numbers: Iterable[int]) -> Floats:
     """The least :func:`eigengap` of all graphs after each of some numbers of parts: float64, one for each number."""
     gaps = [[eigengap(values, k) for values in spectra] for k in numbers]
     return np.array([min(of_k) for of_k in gaps])

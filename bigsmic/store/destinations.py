@@ -73,7 +73,7 @@ def canonical_location(location: StrPath) -> Any:
     return f"{protocol}://{path}"
 
 
-def lies_in(place: Any, other: Any) -> Any:
+def lies_in(place: Any, other: Any) -> bool:
     """Whether a location equals another one, or lies below it."""
     place, other = canonical_location(place), canonical_location(other)
     if place == other or place.startswith(other.rstrip("/") + "/"):
@@ -83,7 +83,7 @@ def lies_in(place: Any, other: Any) -> Any:
     return any(_is_same_folder(folder, other) for folder in (place, *map(str, Path(place).parents)))
 
 
-def _is_same_folder(folder: Any, other: Any) -> Any:
+def _is_same_folder(folder: Any, other: Any) -> bool:
     """Whether two paths lead to one inode, as on a case-insensitive file system or through a mount."""
     try:
         return os.path.samefile(folder, other)

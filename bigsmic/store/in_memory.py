@@ -32,7 +32,7 @@ class CarriedRun(Run):
         self.location = location
 
     @classmethod
-    def of(cls, run: Any) -> Any:
+    def of(cls, run: Any) -> "CarriedRun":
         """Return an empty copy of a run, with the run's own identifier, so that two pickles have the same bytes."""
         made = cls(f"the pickled part of {run.location}")
         facts = {"run": run.id, "identity": run.identity, "summary": run.attribute("summary")}
@@ -45,7 +45,7 @@ class CarriedRun(Run):
         return zarr.open_group(self._memory, mode="a", zarr_format=3)
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs that the run reads: none."""
         return []
 
@@ -119,7 +119,7 @@ def copy_array(array: Any, target: Any, name: str) -> None:
         target.write_rows(name, lo, array[lo : lo + height])
 
 
-def block_bytes(run: Any, stage: str, block: int, names: Sequence[str] | None = None) -> Any:
+def block_bytes(run: Any, stage: str, block: int, names: Sequence[str] | None = None) -> int:
     """Bytes of the arrays of a block, or of some of them."""
     kept = [meta for name, meta in run.entry(stage, block)["arrays"].items() if names is None or name in names]
     return sum(int(np.prod(meta["shape"], dtype=np.int64)) * np.dtype(meta["dtype"]).itemsize for meta in kept)

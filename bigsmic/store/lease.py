@@ -196,7 +196,7 @@ def _name(holder: Any) -> Any:
     return f"process {holder['pid']} on {holder['host']}" if {"pid", "host"} <= set(holder) else "another process"
 
 
-def _lives(holder: Any) -> Any:
+def _lives(holder: Any) -> bool:
     """Whether a process of this machine still runs; its number may have been given to another one."""
     if holder.get("pid") == os.getpid():
         return holder.get("id") in _held

@@ -25,14 +25,14 @@ class Overlay(Run):
         self._base, self._top, self._own = base, top, frozenset(own)
 
     @classmethod
-    def over(cls, base: Any, own: Any) -> Any:
+    def over(cls, base: Any, own: Any) -> "Overlay":
         """Return a run over a finished one, in a new temporary directory that the caller deletes."""
         top = Run(temporary_run())
         top.bind({"over": base.id})
         return cls(base, top, own)
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs that it reads."""
         return [*self._base.places, *self._top.places]
 
@@ -62,17 +62,17 @@ class Overlay(Run):
     def _holder(self, stage: str, block: int) -> Any:
         return self._top if stage in self._own or self._top.done(stage, block) else self._base
 
-    def blocks(self) -> Any:
+    def blocks(self) -> list[tuple[str, int]]:
         """Return stage and number of every block of either run that can be read, in order."""
         below = [found for found in self._base.blocks() if found[0] not in self._own]
         return sorted({*below, *super().blocks()})
 
-    def stages(self) -> Any:
+    def stages(self) -> list[str]:
         """Return the names of the stages of either run that can be read, in order."""
         below = [stage for stage in self._base.stages() if stage not in self._own]
         return sorted({*below, *super().stages()})
 
-    def done(self, stage: str, block: int) -> Any:
+    def done(self, stage: str, block: int) -> bool:
         """Whether the ledger of either has the block."""
         return self._holder(stage, block).done(stage, block)
 

@@ -142,10 +142,10 @@ class PredictionGroup:
         asked = f", unless overwrite=True allows it for its arrays {' and '.join(self.NAMES)}" if may_ask else ""
         raise RunError(f"{self._what} {why}, and is not overwritten{asked}; give another out=")
 
-    def _is_array(self, name: str) -> Any:
+    def _is_array(self, name: str) -> bool:
         return (read_node(self._objects, f"{name}/zarr.json") or {}).get("node_type") == "array"
 
-    def _is_leased(self) -> Any:
+    def _is_leased(self) -> bool:
         """Whether the member of that name is a lease, not something of another program."""
         return LEASE in ((read_node(self._objects, LEASE_KEY) or {}).get("attributes") or {})
 

@@ -96,7 +96,7 @@ class Times:
         return is_zarr(self.array) and is_stored(self.array)
 
     @property
-    def unit(self) -> Any:
+    def unit(self) -> str:
         """Name of the unit as stored: the first word of ``units``, such as ``seconds since 2026-01-01``."""
         if self.array.dtype.kind in "mM":
             return np.datetime_data(self.array.dtype)[0]

@@ -51,7 +51,7 @@ _PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "Co
 """Names of errors of botocore and aiohttp, which need not be installed, for failed connections."""
 
 
-def passes(error: BaseException) -> Any:
+def passes(error: BaseException) -> bool:
     """Whether an error of a file system is transient: a 5xx or 429 response, a reset connection, a timeout."""
     status = getattr(error, "status", None)  # as in aiohttp's ClientResponseError
     if isinstance(status, int):

@@ -146,7 +146,7 @@ class RunGroup(Shared):
         return is_local(self.address)
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs that the run reads."""
         return [self.address]
 
@@ -161,7 +161,7 @@ class RunGroup(Shared):
         return self._writable
 
     @property
-    def is_public(self) -> Any:
+    def is_public(self) -> bool:
         """Whether the address alone opens the run and contains no secret, so that it may be stored."""
         return not self._options and shown(self.address) == self.address
 

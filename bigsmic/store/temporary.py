@@ -90,7 +90,7 @@ def _is_left(entry: Any) -> bool:
     return match is not None and processes.is_gone(match[1]) and _is_own(entry)
 
 
-def _is_own(entry: Any) -> Any:
+def _is_own(entry: Any) -> bool:
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:  # another process deletes it too

@@ -1,6 +1,6 @@
 """Cuts of the merge trees of a fit at other numbers of clusters."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def _merged(context: Context) -> list[Reader]:
     return readers
 
 
-def _sampled_labels(context: Context, readers: list[Reader], numbers: Iterable[int]) -> dict[int, NDArray[Any]]:
+def _sampled_labels(context: Context, readers: list[Reader], numbers: Sequence[int]) -> dict[int, NDArray[Any]]:
     """Labels of sampled rows under every labeling with enough columns, at every cut: dict of int to (rows, B)."""
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, "stability")
     found: dict[int, list[Any]] = {number: [] for number in numbers}

@@ -1,7 +1,5 @@
 """Which pairs of a Lanczos solve are wanted, which have converged, and whether it has found them all."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,11 +28,11 @@ def are_wanted(params: LanczosParams, state: LanczosState, values: Floats, eps: 
     return wanted
 
 
-def count_missing(params: LanczosParams, state: LanczosState, eps: float) -> Any:
+def count_missing(params: LanczosParams, state: LanczosState, eps: float) -> int:
     """Number of wanted pairs that are not locked."""
     values = state.filter.inverse(state.images)
     wanted = are_wanted(params, state, values, eps)
-    return params.n_wanted - np.count_nonzero(wanted[: state.n_locked])
+    return int(params.n_wanted - np.count_nonzero(wanted[: state.n_locked]))
 
 
 def is_finished(space: Space, params: LanczosParams, state: LanczosState) -> bool:

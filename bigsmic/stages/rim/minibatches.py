@@ -4,7 +4,7 @@ A round reads the state of the previous one, runs some epochs, and writes its ow
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -207,11 +207,11 @@ class _Coming:
     Parameters
     ----------
     context : Context
-    blocks : sequence of int
+    blocks : sequence or ndarray of int
     readers : ThreadPoolExecutor
     """
 
-    def __init__(self, context: Context, blocks: Iterable[int], readers: ThreadPoolExecutor) -> None:
+    def __init__(self, context: Context, blocks: Sequence[int] | Integers, readers: ThreadPoolExecutor) -> None:
         bounds = context.source_bounds
         self.context, self.rows = context, np.concatenate([np.arange(bounds[s], bounds[s + 1]) for s in blocks])
         self.X = np.empty((len(self.rows), context.d), np.float32)

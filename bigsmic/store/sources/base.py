@@ -109,7 +109,7 @@ class Source:
         return {"rows": n, "columns": d, "dtype": self.dtype.str}
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs that are read; empty for rows in memory."""
         return []
 

@@ -46,7 +46,7 @@ class DaskSource(Source):
         return sum(value.nbytes for value in self._held if isinstance(value, np.ndarray)) <= self._SMALL
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs of the Zarr arrays in the graph."""
         return [place for value in self._held if is_zarr(value) for place in places_of(value)]
 

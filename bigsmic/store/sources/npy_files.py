@@ -47,7 +47,7 @@ class NpySource(Shared, Source):
         return NpySource, (self._path,)
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Path of the file."""
         return [self._path]
 

@@ -115,12 +115,12 @@ class SelectedSource(Shared, Source):
         return self.source.dtype
 
     @property
-    def band_bytes(self) -> Any:
+    def band_bytes(self) -> int:
         """Bytes that one read needs in addition to the rows asked for: those of the source, and the mask."""
         return self.source.band_bytes + (0 if self.selection.packed is None else self.selection.packed.nbytes)
 
     @property
-    def travels(self) -> Any:
+    def travels(self) -> bool:
         """Whether the source can be sent to another process."""
         return self.source.travels
 
@@ -145,7 +145,7 @@ class SelectedSource(Shared, Source):
         return self.source.decoded
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Paths and URLs that are read."""
         return self.source.places
 

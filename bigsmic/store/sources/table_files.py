@@ -79,7 +79,7 @@ class TableSource(DaskSource):
         self.named(names_of(frame))
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Path of the table."""
         return [self._path]
 

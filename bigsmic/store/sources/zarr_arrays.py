@@ -43,7 +43,7 @@ class ZarrSource(Shared, BandedSource):
             self.name = f"{name} ({self._decoding})"
 
     @property
-    def travels(self) -> Any:
+    def travels(self) -> bool:
         """Whether the store is outside the memory of this process."""
         return is_stored(self.array)
 
@@ -78,7 +78,7 @@ class ZarrSource(Shared, BandedSource):
         return str(self._decoding or "")
 
     @property
-    def places(self) -> Any:
+    def places(self) -> list[str]:
         """Path or URL of the array."""
         return places_of(self.array)
 
@@ -220,7 +220,7 @@ def _innermost(store: Any) -> Any:
     return store
 
 
-def places_of(array: Any) -> Any:
+def places_of(array: Any) -> list[str]:
     """Path or URL of a Zarr array, as a list; empty if it is in memory."""
     import zarr
 
