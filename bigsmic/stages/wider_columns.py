@@ -1,12 +1,22 @@
-"""wider: more eigenvectors, if the initial number is too small; or fewer from the beginning, if few rows differ.
+"""wider: another number of columns, which are eigenvectors, than that with which a fit begins.
 
-A fit that leaves the number of clusters open may find nearly as many as it has columns, or no plain answer where as
-many have the largest modularity, or the graph may have as many parts before it begins; one that was given it begins
-with the labelings that are read by valleys, and the others may read more columns, or the graph has so many parts that
-only those by valleys are made, of other eigenvectors. Else the eigenvectors stay, and those that lack are added. What
-was made of fewer columns stays where it is read again, and is deleted where the labelings that are read by valleys have
-more columns, too. The stage ``wider`` says how many columns are read, and how many there were before, so that an
-interrupted fit goes on with them.
+A labeling that is read by valleys shows at most about as many clusters as it has columns. If the number of clusters is
+open, there are
+
+- fewer columns from the beginning, if few rows differ, or more, if the graph has many parts: :func:`suited`;
+- twice as many, once labelings show nearly as many clusters as they have columns, or give no plain answer where nearly
+  as many clusters have the largest modularity: :func:`widened`.
+
+If the number was given, the fit begins with the labelings that are read by valleys alone. Then there are more columns
+
+- for the other labelings, if these are needed and read more: :func:`begin`;
+- for those by valleys, which remain the only ones, if the graph has at least as many parts as columns:
+  :func:`for_parts`.
+
+Eigenvectors stay, and others are added to them, unless they tell arbitrary parts of the graph apart, or have not all
+converged. Labelings stay if the fit reads them again; they are deleted if those by valleys are made of other columns.
+The stage ``wider`` says how many columns are read, and how many there were before, so that an interrupted fit goes on
+with them.
 """
 
 import math
