@@ -224,7 +224,7 @@ class Context:
         return {}
 
     def under(self, settings: Any) -> "Context":
-        """Context of the same run with other settings, for stages of another method."""
+        """Context of the same run with other settings: those with which a method goes on, or those of another one."""
         return Context(self.source, self.run, settings)
 
     def afresh(self) -> "Context":

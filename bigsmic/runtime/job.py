@@ -52,7 +52,7 @@ class Job:
         return self.context.run
 
     def under(self, settings: Any) -> "Job":
-        """The same job with other settings, for stages of another method."""
+        """The same job with other settings: those with which a method goes on, or those of another method."""
         return replace(self, context=self.context.under(settings))
 
     def replanned(self, settings: Any) -> "Job":

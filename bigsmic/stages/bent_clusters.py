@@ -17,10 +17,11 @@ OF_WEIGHTS = ("weights.", "degree.", "matrix.", EIGENVALUE_COUNTS, wider_columns
 
 
 def begin_again(job: Job) -> Job | None:
-    """The job, of which nothing is left that depends on weights, to begin again with trimmed rows; None if it need not.
+    """The job to begin again with, of which nothing is left that depends on weights; None if it need not begin again.
 
-    It needs to if rows are to be trimmed where that helps, clusters are pieces of curves that are not put together to
-    dense parts, and some rows are noise. On a line, the tails of a single cluster would be parted from it.
+    It begins again with ``trim="auto"``, unless rows are trimmed already, if the clusters shown are pieces of curves
+    that were not put together to dense parts, and some rows are noise. Rows on a line are never trimmed so: the tails
+    of a single cluster would be parted from it.
     """
     context, run = job.context, job.run
     if not context.settings.may_trim or graph_parts.have_one_column(context):

@@ -1,4 +1,4 @@
-"""checkpoints: states of a long computation, from which it is resumed after an interruption."""
+"""Checkpoints: states of a long computation, from which it is resumed after an interruption."""
 
 import math
 import os

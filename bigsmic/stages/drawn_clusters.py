@@ -117,14 +117,20 @@ def _drawn(context: Context, p: int, rows: Integers) -> tuple[Any, ...]:
 
 
 def shape(job: Job, found: DrawnClusters) -> dict[str, float | None]:
-    """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
-    shape = shape_of(np.bincount(found.labels, minlength=2))
-    dominates = shape["largest"] > blobs.LARGEST and shape["second"] < blobs.CRUMB * shape["largest"]
-    return shape | {"clumpiness": clumpiness(job, found) if dominates else None}
+    """Shares of the rows in the two largest clusters; and clumpiness of the largest, if all others are crumbs.
+
+    Returns
+    -------
+    shape : dict
+        ``largest`` and ``second``, float, and ``clumpiness``, float or None.
+    """
+    shares = shape_of(np.bincount(found.labels, minlength=2))
+    beside_crumbs = shares["largest"] > blobs.LARGEST and shares["second"] < blobs.CRUMB * shares["largest"]
+    return shares | {"clumpiness": clumpiness(job, found) if beside_crumbs else None}
 
 
 def shape_of(sizes: Integers) -> dict[str, Any]:
-    """Shares of the two largest of some clusters, none of which dominates, by their numbers of drawn rows."""
+    """The same from the number of drawn rows in each cluster, without clumpiness."""
     first, second = (np.sort(sizes)[::-1][:2] / sizes.sum()).tolist()
     return {"largest": first, "second": second, "clumpiness": None}
 

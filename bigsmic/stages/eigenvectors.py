@@ -45,6 +45,7 @@ def run(job: Job, steps: Sequence[int] = (), then: int = 0) -> None:
     """
     context, wanted = job.context, eigenproblems(job.context.settings)
     numbers = [*steps, specs_of(context).most_eigenvectors]
+    # what each solve goes on to, as when it was made first: an open fit did not know that it would need more
     goes_on = then or (steps and not context.settings.open)
     goals = dict(zip(numbers, [*numbers[1:], then], strict=True)) if goes_on else {}
     for q, eigenproblem in enumerate(wanted):

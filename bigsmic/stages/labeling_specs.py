@@ -319,7 +319,7 @@ def specs_of(context: Context) -> LabelingSpecs:
 
 
 def numbers_of(context: Context) -> list[NDArray[np.intp]]:
-    """Numbers of the labelings, one array for each given number of clusters."""
+    """Numbers of the labelings that have the same number of clusters: an array for each, if several are open."""
     if not context.settings.undecided:
         return [np.arange(len(specs_of(context)))]
     widths = np.array([spec.n_eigenvectors for spec in specs_of(context)])
@@ -327,7 +327,11 @@ def numbers_of(context: Context) -> list[NDArray[np.intp]]:
 
 
 def eigenvector_sets_of(context: Context) -> list[list[int]]:
-    """:attr:`LabelingSpecs.sets` of the fit that tasks see; with links one, of the labelings taken for keeping them."""
+    """Numbers of the labelings that form a consensus together: a list for each eigenvector set.
+
+    They are :attr:`LabelingSpecs.sets`; with links, a single list of the labelings that violate fewest of them, which
+    :mod:`bigsmic.stages.link_scores` has taken.
+    """
     if context.settings.propagates:
         return context.cached("kept_set", lambda: [context.run.read("kept", 0, "taken").tolist()])
     return specs_of(context).sets

@@ -1,4 +1,4 @@
-"""noise: rows in no cluster, by the distance to their farthest neighbour in the graph."""
+"""spacing and noise_scores: rows in no cluster, by the distance to their farthest neighbour in the graph."""
 
 from collections.abc import Callable
 from functools import partial
@@ -118,7 +118,7 @@ def log_distances(context: Context, p: int) -> Floats:
 
 
 def _over_all_columns(context: Context, p: int) -> Floats:
-    """The same with what components leave of rows, which may be all that sets one apart, such as an artefact."""
+    """The same over all columns, not components alone, as what sets a row apart may be what these leave of it."""
     remainders = projection.read_remainders(context, p)
     return noise.log_distance(projection.over_all_columns(context, distances(context, p), remainders))
 

@@ -1,4 +1,4 @@
-"""precomputed: the neighbour graph from a sparse matrix of affinities or of distances, without features.
+"""The neighbour graph from a sparse matrix of affinities or of distances, without features.
 
 It replaces scan, route and neighbors. Positions are row numbers, and row blocks are ranges of rows.
 """

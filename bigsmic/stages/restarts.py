@@ -1,4 +1,4 @@
-"""restarts: checkpoints of eigensolves at restarts, and the states in which solves for more eigenvectors go on.
+"""Checkpoints of eigensolves at restarts, and the states in which solves for more eigenvectors go on.
 
 Columns that a solve has locked are written once, at their first restart, and only referred to by later checkpoints.
 """

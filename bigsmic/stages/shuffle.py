@@ -1,4 +1,4 @@
-"""shuffle: the row blocks that have non-empty parts for each other block, so that empty parts are not opened.
+"""The row blocks that have non-empty parts for each other block, so that empty parts are not opened.
 
 Every block writes parts for all others, most of them empty, as a group has few neighbours in space. Ledger entries list
 all parts, so that opening every block from every block would take time that grows with the cube of their number.

@@ -1,4 +1,4 @@
-"""span: splits for fewer rows than columns; see :mod:`bigsmic.numerics.objectives.mspc.span`.
+"""Splits of MSPC for fewer rows than columns; see :mod:`bigsmic.numerics.objectives.mspc.span`.
 
 Sums over columns are computed for two blocks of rows at a time. In memory are only matrices of a node's rows by its
 rows.

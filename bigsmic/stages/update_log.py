@@ -58,7 +58,7 @@ class Entry:
     @property
     def blocks(self) -> range:
         """Blocks of `updates` with these rows."""
-        return range(self.block, self.block - (self.first - self.last) // self.height)
+        return range(self.block, self.block + -(-(self.last - self.first) // self.height))
 
     def rows(self, block: int) -> tuple[int, int]:
         """Rows of the archive in a block."""

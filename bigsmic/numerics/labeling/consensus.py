@@ -230,7 +230,7 @@ def pairwise_ari(sums: Integers, sizes: list[int]) -> Floats:
 
 
 def in_common(sums: Integers, sizes: Sequence[int]) -> NDArray[np.bool_]:
-    """Tell the labels of each labeling that at least half of the others have, too.
+    """Which labels of each labeling at least half of the other labelings have, too.
 
     Two labels are the same if they share at least :data:`SAME` of the rows that have either.
 

@@ -85,13 +85,13 @@ def spacing(
     return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
 
 
-def _measure(one: Spacing, of_all: Spacing) -> Spacing:
-    """With which the rows of a cluster are compared, whose own centre and spread are known."""
-    if one.center <= of_all.center + SPARSE * of_all.spread:
-        return one
+def _measure(own: Spacing, of_all: Spacing) -> Spacing:
+    """Centre and spread with which the rows of a cluster are compared: its own, unless it may consist of noise."""
+    if own.center <= of_all.center + SPARSE * of_all.spread:
+        return own
     limit = of_all.center + THRESHOLD * np.maximum(of_all.spread, LEAST_OF_SCORES)
-    inner = one.center - THRESHOLD * LEAST_OF_SCORES
-    if inner < limit < one.center:
+    inner = own.center - THRESHOLD * LEAST_OF_SCORES
+    if inner < limit < own.center:
         return Spacing(inner - THRESHOLD * LEAST_OF_SCORES, np.array(LEAST_OF_SCORES))
     return of_all
 
