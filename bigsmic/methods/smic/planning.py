@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -107,7 +108,18 @@ def described(
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
     stages = {name: replace(stages[name], remedy=REMEDIES.get(name, "")) for name in ORDER if name in stages}
-    return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, vectors, basis_bytes, checkpoints)
+    return Plan(
+        size,
+        limit,
+        stages,
+        sample_rows=wanted,
+        n_gammas=n_gammas,
+        basis_in_memory=basis,
+        kernel_in_memory=matrix,
+        vectors_in_memory=vectors,
+        basis_bytes=basis_bytes,
+        checkpoints=checkpoints,
+    )
 
 
 def plan_fit(
@@ -122,9 +134,10 @@ def plan_fit(
 
 
 def disputed_settings(settings: Any, n: int) -> list[Any]:
-    """Settings for all labelings of a number that was left open: the smallest one of all widths, and the largest.
+    """Settings for all labelings of two numbers of clusters between which one that was left open is found.
 
-    None if the number was given, or if the rows do not allow to find it.
+    Of the first and of all larger ones, the widest labelings have all columns that the fit reads; the second is the
+    largest. Empty if the number was given, or if the rows do not allow to find it.
     """
     n_columns = valley_columns(settings, n) if settings.undecided else 0
     widest = max(max(factors) for factors in settings.widths if factors != FINE_SET)
@@ -194,11 +207,19 @@ class _Figures:
             "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, passes=4 + 4 * len(self.settings.t)
         )
 
-    def eigen_choices(self) -> Any:
-        """Where basis, matrix and vectors between products are; and what else the matrix is in the memory of.
+    def eigen_choices(self) -> Iterator[tuple[Any, ...]]:
+        """Plans of the eigensolver, and of the later stages in whose memory the matrix then is, the fastest first.
 
         A byte of the matrix is read once a product, which is five times as often as one of the basis. Of vectors on
         disk, four are read or written for each that is multiplied.
+
+        Yields
+        ------
+        eigen, assign : StagePlan
+        basis, matrix, vectors : bool
+            Which of these are in memory: one of :data:`PLACES`.
+        *others : StagePlan
+            Of labelings by valleys, if there are any, of the selection with the least memory, and of the output.
         """
         n, held = self.size.n, self.size.held_rows
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
@@ -289,10 +310,11 @@ class _Figures:
         disk = 4 * r * self.size.n
         return StagePlan("valleys", self.n_groups, int(fixed), int(task), disk_bytes=disk, passes=2 + 2 * n_sources)
 
-    def select_choices(self, kernel_in_memory: bool) -> Any:
-        """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating.
+    def select_choices(self, kernel_in_memory: bool) -> Iterator[tuple[StagePlan, int]]:
+        """Plans of the selection, and LSMI widths per pass: first with all of them, then with fewer and fewer.
 
-        Before that, rows that every two labels of all labelings share: partial sums, then matrices of a consensus.
+        What needs most memory counts: first the rows that every two labels of all labelings share, as partial sums, and
+        the matrices of a consensus; then kernel and labels of all rows, by which it is rated; then the sums of LSMI.
         """
         settings, n = self.settings, self.size.n
         b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
