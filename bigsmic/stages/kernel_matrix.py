@@ -194,7 +194,11 @@ def read_block(context: Context, name: str, p: int) -> KernelBlock:
 
 def loader(context: Context, shard: Shard, name: str, in_memory: bool) -> Callable[[int], KernelBlock]:
     """Return a function that reads row block p of a stage, from memory or each time from disk."""
-    read = partial(read_block, context, name)
+    return kept(shard, partial(read_block, context, name), in_memory)
+
+
+def kept(shard: Shard, load: Callable[[int], KernelBlock], in_memory: bool) -> Callable[[int], KernelBlock]:
+    """Return `load`, or a function that returns what it has loaded, for the row blocks of a shard."""
     if not in_memory:
-        return read
-    return dict(zip(shard.blocks, shard.engine.map(read, shard.blocks), strict=True)).__getitem__
+        return load
+    return dict(zip(shard.blocks, shard.engine.map(load, shard.blocks), strict=True)).__getitem__

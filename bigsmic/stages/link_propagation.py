@@ -72,9 +72,7 @@ class PropagatedLabels(local_moving.RowMoves):
         def load(p: int) -> KernelBlock:
             return propagation.pull(kernel_matrix.read_block(self.context, name, p), self.links)
 
-        if not in_memory:
-            return load
-        return dict(zip(shard.blocks, shard.engine.map(load, shard.blocks), strict=True)).__getitem__
+        return kernel_matrix.kept(shard, load, in_memory)
 
     def _label_sums(self, p: int) -> NDArray[Any]:
         own = self.shard.rows(p)

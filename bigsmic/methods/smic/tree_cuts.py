@@ -22,6 +22,7 @@ from bigsmic.stages import recovery
 from bigsmic.stages.labeling_specs import LabelingSpec, cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import Overlay, Run, remove_unfinished
+from bigsmic.types import Floats
 from bigsmic.validation import check_integer
 
 SAMPLE_ROWS = 20_000
@@ -70,15 +71,15 @@ def stability(context: Context) -> tuple[list[int], list[float]]:
     mean_ari : list of float
     """
     readers = _merged(context)
-    widest = sorted(len(reader.tree.columns) for reader in readers)[-2:][0]
-    found = _sampled_labels(context, readers, range(2, widest + 1))
-    mean_ari = [
-        consensus.stability(
-            consensus.pairwise_ari(consensus.label_gram(labels, [number] * labels.shape[1]), [number] * labels.shape[1])
-        )
-        for number, labels in found.items()
-    ]
-    return list(found), mean_ari
+    most = sorted(len(reader.tree.columns) for reader in readers)[-2:][0]  # that two have, if there are two
+    found = _sampled_labels(context, readers, range(2, most + 1))
+    return list(found), [consensus.stability(_pairwise_ari(labels, number)) for number, labels in found.items()]
+
+
+def _pairwise_ari(labels: NDArray[Any], number: int) -> Floats:
+    """ARI of every two labelings (rows, B) into the same number of clusters: float64, shape (B, B)."""
+    sizes = [number] * labels.shape[1]
+    return consensus.pairwise_ari(consensus.label_gram(labels, sizes), sizes)
 
 
 def medoid_tree(context: Context) -> tuple[MergeTree, NDArray[Any]]:
@@ -92,8 +93,7 @@ def medoid_tree(context: Context) -> tuple[MergeTree, NDArray[Any]]:
     readers = _merged(context)
     least = min(context.settings.n_clusters, *(len(reader.tree.columns) for reader in readers))
     labels = _sampled_labels(context, readers, [least])[least]
-    sizes = [least] * labels.shape[1]
-    best = readers[consensus.medoid(consensus.pairwise_ari(consensus.label_gram(labels, sizes), sizes))]
+    best = readers[consensus.medoid(_pairwise_ari(labels, least))]
     return best.tree, best.counts
 
 
