@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.blobs import CLUMPED
 from bigsmic.numerics.labeling.valleys import THRESHOLD
+from bigsmic.runtime.context import Context
+from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, trimming, valley_trees, valleys
+from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.shown_number import PLAIN
 
 if TYPE_CHECKING:
@@ -265,11 +268,8 @@ def _errors(z: float) -> str:
     return "none touch" if np.isinf(z) else f"{max(z, 0.0) + 0.0:.1f} standard errors"
 
 
-def read(context: Any) -> Valleys | None:
+def read(context: Context) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, trimming, valley_trees, valleys
-    from bigsmic.stages.labeling_specs import specs_of
-
     run, settings = context.run, context.settings
     if not settings.reads_valleys or not shown_number.was_run(run):
         return None
