@@ -17,24 +17,24 @@ import numpy as np
 from bigsmic.types import Floats
 
 LEVEL = 0.001
-"""Significance level of each test. Tails are longer than assumed if a night has few regimes; with this level, fewer
-than one night in a hundred gives a false alarm."""
+"""Significance level of each test. Tails are longer than assumed if an update has few regimes; with this level, fewer
+than one update in a hundred gives a false alarm."""
 LEAST_BATCHES = 6
 LEAST_CLUSTER_ROWS = 5
 """Least number of sampled rows of a cluster in a batch for its mean to be compared."""
-LEAST_NIGHTS = 8
-"""Least number of earlier nights for confidence to be compared."""
-RECENT_NIGHTS = 8
-"""Number of nights whose shares are compared together: if regimes last long, one night has too few of them."""
+LEAST_UPDATES = 8
+"""Least number of earlier updates for confidence to be compared."""
+RECENT_UPDATES = 8
+"""Number of updates whose shares are compared together: if regimes last long, one update has too few of them."""
 MARGIN = 0.2
 """A logarithm that exceeds those of all batches by less than this is not called drift, however small its probability by
-Student's t. If a night has few regimes, distances have longer tails."""
+Student's t. If an update has few regimes, distances have longer tails."""
 LEAST_DEVIATION = 0.05
 """Least standard deviation of the logarithms of distances between batches."""
 
 
 class Batches(NamedTuple):
-    """Statistics of K stretches of rows; tonight's rows are one stretch.
+    """Statistics of K stretches of rows; new rows are one stretch.
 
     Parameters
     ----------
@@ -54,21 +54,21 @@ class Batches(NamedTuple):
     novel: np.ndarray
 
 
-def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
+def shares(reference: Batches, new: Batches, length: float) -> dict[str, float]:
     """Compare shares of clusters: chi-square with an effective sample size estimated from the batches.
 
-    ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares tonight, p those of the batches; the mean of the
-    same distance between each batch and the others gives the number of independent rows that a batch is worth, ``n_eff
-    = (c - 1) / mean S``. Then ``n_eff S / (c - 1)`` is compared with the F distribution, whose first degrees of freedom
-    follow from the variance of the batches' distances. The square roots of the distances are compared as well, and the
-    larger p is taken.
+    ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares of the new rows, p those of the batches; the mean
+    of the same distance between each batch and the others gives the number of independent rows that a batch is worth,
+    ``n_eff = (c - 1) / mean S``. Then ``n_eff S / (c - 1)`` is compared with the F distribution, whose first degrees of
+    freedom follow from the variance of the batches' distances. The square roots of the distances are compared as well,
+    and the larger p is taken.
 
     Parameters
     ----------
-    reference, tonight : Batches
+    reference, new : Batches
         Of K stretches, and of one.
     length : float
-        Rows tonight, in lengths of a batch.
+        New rows, in lengths of a batch.
 
     Returns
     -------
@@ -82,10 +82,10 @@ def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, flo
        Statistics 21(4), 1950. Unlike Pearson's, its chi-square is not dominated by a rare cluster.
     """
     n_batches = len(reference.counts)
-    c = int(((reference.counts.sum(axis=0) > 0) | (tonight.counts[0] > 0)).sum())
+    c = int(((reference.counts.sum(axis=0) > 0) | (new.counts[0] > 0)).sum())
     p = reference.counts.sum(axis=0) / reference.counts.sum()
     of_batch = reference.counts / np.maximum(reference.counts.sum(axis=1, keepdims=True), 1)
-    q = tonight.counts[0] / tonight.counts.sum()
+    q = new.counts[0] / new.counts.sum()
     others = (of_batch.sum(axis=0) - of_batch) / (n_batches - 1)
     distances = _freeman_tukey(of_batch, others).sum(axis=1) * (n_batches - 1) / n_batches
     changes = _freeman_tukey(q, p)
@@ -104,28 +104,28 @@ def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, flo
     }
 
 
-def recent_shares(reference: Batches, tonight: Batches, before: Floats, length: float) -> dict[str, float]:
-    """Compare shares of clusters over tonight and earlier nights together; see :func:`shares`.
+def recent_shares(reference: Batches, new: Batches, before: Floats, length: float) -> dict[str, float]:
+    """Compare shares of clusters over the new rows and those of earlier updates together; see :func:`shares`.
 
-    A night of m rows in regimes that last h rows is worth about ``m / 2 h`` independent rows, and ten of these do not
-    show that a share has halved. Several nights are worth the sum of theirs.
+    An update of m rows in regimes that last h rows is worth about ``m / 2 h`` independent rows, and ten of these do not
+    show that a share has halved. Several updates are worth the sum of theirs.
 
     Parameters
     ----------
-    reference, tonight, length
+    reference, new, length
         As in :func:`shares`.
-    before : ndarray of float64, shape (nights, c)
-        Rows of every cluster on earlier nights, of which the last ones are used.
+    before : ndarray of float64, shape (updates, c)
+        Rows of every cluster in earlier updates, of which the last ones are used.
 
     Returns
     -------
     found : dict
-        As in :func:`shares`, and the number of ``nights``.
+        As in :func:`shares`, and the number of updates, ``nights``.
     """
-    before = before[1 - RECENT_NIGHTS :]
-    counts = tonight.counts + before.sum(axis=0)
-    together = tonight._replace(counts=counts)
-    found = shares(reference, together, length * counts.sum() / tonight.counts.sum())
+    before = before[1 - RECENT_UPDATES :]
+    counts = new.counts + before.sum(axis=0)
+    together = new._replace(counts=counts)
+    found = shares(reference, together, length * counts.sum() / new.counts.sum())
     return found | {"nights": len(before) + 1}
 
 
@@ -134,8 +134,8 @@ def _freeman_tukey(shares: Floats, expected: Floats) -> Floats:
     return 4 * np.square(np.sqrt(shares) - np.sqrt(expected))
 
 
-def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
-    """Compare the share of novel rows, by its logarithm: tonight's above those of the batches.
+def novelty(reference: Batches, new: Batches, length: float) -> dict[str, float]:
+    """Compare the share of novel rows, by its logarithm: that of the new rows above those of the batches.
 
     Where the batches have next to no novel rows, logarithms do not vary, and one row would be drift. So the probability
     of as many rows by chance, at a share of ``(m + 1) / (n + 2)`` for m novel ones of n, is computed as well, and the
@@ -147,24 +147,24 @@ def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, fl
         ``p``, the share ``before`` and ``now``.
     """
     n = reference.sampled.sum(axis=1)
-    n_now = tonight.sampled.sum()
-    now = float(tonight.novel[0] / n_now)
-    logs = np.log((reference.novel + 0.5) / (n + 1)), np.log((tonight.novel[0] + 0.5) / (n_now + 1))
-    by_chance = _binomial_tail(tonight.novel[0], n_now, (reference.novel.sum() + 1) / (n.sum() + 2))
+    n_now = new.sampled.sum()
+    now = float(new.novel[0] / n_now)
+    logs = np.log((reference.novel + 0.5) / (n + 1)), np.log((new.novel[0] + 0.5) / (n_now + 1))
+    by_chance = _binomial_tail(new.novel[0], n_now, (reference.novel.sum() + 1) / (n.sum() + 2))
     p = max(_tail(*logs, length, LEAST_DEVIATION), by_chance)
     return {"p": p, "before": float(reference.novel.sum() / max(n.sum(), 1)), "now": now}
 
 
-def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) -> dict[str, float]:
+def shift(reference: Batches, new: Batches, spreads: Floats, length: float) -> dict[str, float]:
     """Compare means of the columns within clusters: their distance from those of the batches.
 
-    ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of tonight's sample, M those of all batches, s
-    the spreads within clusters and w the shares of the sample. For a batch, M is the mean of the other batches.
-    Logarithms of D are compared.
+    ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of a sample of the new rows, M those of all
+    batches, s the spreads within clusters and w the shares of the sample. For a batch, M is the mean of the other
+    batches. Logarithms of D are compared.
 
     Parameters
     ----------
-    reference, tonight, length
+    reference, new, length
         As in :func:`shares`.
     spreads : ndarray of float64, shape (c, d)
 
@@ -178,7 +178,7 @@ def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) 
     total, rows = sums.sum(axis=0), sampled.sum(axis=0)
     batches = [_distance(sums[k], sampled[k], total - sums[k], rows - sampled[k], spreads) for k in range(len(sums))]
     known = np.array([distance for distance, _ in batches if distance > 0])
-    distance, moved = _distance(tonight.sums[0], tonight.sampled[0, :c], total, rows, spreads)
+    distance, moved = _distance(new.sums[0], new.sampled[0, :c], total, rows, spreads)
     if len(known) < LEAST_BATCHES or not distance > 0:
         return {"p": 1.0, "cluster": 0, "column": 0, "by": 0.0}
     y, j = np.unravel_index(np.argmax(np.abs(moved)), moved.shape)
@@ -198,11 +198,11 @@ def _distance(
 
 
 def confidence(before: Floats, now: float) -> dict[str, float | None]:
-    """Compare the mean of the largest posterior with that of earlier nights, if these are enough.
+    """Compare the mean of the largest posterior with that of earlier updates, if these are enough.
 
     Parameters
     ----------
-    before : ndarray of float64, shape (nights,)
+    before : ndarray of float64, shape (updates,)
     now : float
 
     Returns
@@ -210,7 +210,7 @@ def confidence(before: Floats, now: float) -> dict[str, float | None]:
     found : dict
         ``p``, the mean ``before`` and ``now``.
     """
-    enough = len(before) >= LEAST_NIGHTS
+    enough = len(before) >= LEAST_UPDATES
     p = _tail(np.log1p(1e-6 - np.asarray(before)), np.log1p(1e-6 - now), 1.0, LEAST_DEVIATION) if enough else 1.0
     return {"p": p, "before": float(np.mean(before)) if len(before) else None, "now": float(now)}
 

@@ -185,9 +185,9 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     reference = reference_of(context, level)
     X, drawn = _drawn(context, source, entry, places, reference)
     sizes = _padded(found["sizes"], reference.batches.counts.shape[1])
-    tonight = facts(sizes, X, labels[drawn], novel[drawn] > 1)
+    new = facts(sizes, X, labels[drawn], novel[drawn] > 1)
     spreads = pooled_spreads(reference, X, labels[drawn])
-    tests = _tests(context, entry, reference._replace(spreads=spreads), tonight, found)
+    tests = _tests(context, entry, reference._replace(spreads=spreads), new, found)
     names, column = source.column_names, tests["shift"]["column"]
     tests["shift"]["name"] = names[column] if names else f"column {column}"
     failed = [name for name, test in tests.items() if test["p"] < drift.LEVEL]
@@ -197,25 +197,25 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     return found
 
 
-def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batches, found: Any) -> dict[str, Any]:
+def _tests(context: Context, entry: Entry, reference: Reference, new: Batches, found: Any) -> dict[str, Any]:
     length = found["rows"] / reference.length
     quiet = [info for info in context.run.infos(STAGE, range(entry.number)) if info["verdict"] == "none"]
     before = np.array([info["confidence"] for info in quiet])
     shares = {}
-    if tonight.counts.sum() >= LEAST_ROWS:
-        shares["shares"] = drift.shares(reference.batches, tonight, length)
-        if len(sizes := _sizes(quiet, tonight.counts.shape[1])):
-            shares["recent_shares"] = drift.recent_shares(reference.batches, tonight, sizes, length)
+    if new.counts.sum() >= LEAST_ROWS:
+        shares["shares"] = drift.shares(reference.batches, new, length)
+        if len(sizes := _sizes(quiet, new.counts.shape[1])):
+            shares["recent_shares"] = drift.recent_shares(reference.batches, new, sizes, length)
     return {
         **shares,
-        "novelty": drift.novelty(reference.batches, tonight, length),
-        "shift": drift.shift(reference.batches, tonight, reference.spreads, length),
+        "novelty": drift.novelty(reference.batches, new, length),
+        "shift": drift.shift(reference.batches, new, reference.spreads, length),
         "confidence": drift.confidence(before, found["confidence"]),
     }
 
 
 def _sizes(earlier: list[dict[str, Any]], c: int) -> NDArray[np.float64]:
-    """Rows of every cluster on earlier nights, shape (nights, c)."""
+    """Rows of every cluster in earlier updates, shape (updates, c)."""
     return np.array([_padded(info["sizes"], c) for info in earlier], np.float64).reshape(len(earlier), c)
 
 
@@ -254,8 +254,8 @@ def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:
 def _sentence(name: str, test: dict[str, Any]) -> str:
     """Result of a test as a sentence."""
     if name in ("shares", "recent_shares"):
-        of = f"the rows of {test['nights']} updates" if name == "recent_shares" else "the rows"
-        return f"cluster {test['cluster']} has {test['now']:.1%} of {of}, {test['before']:.1%} in the fit"
+        rows = f"the rows of {test['nights']} updates" if name == "recent_shares" else "the rows"
+        return f"cluster {test['cluster']} has {test['now']:.1%} of {rows}, {test['before']:.1%} in the fit"
     if name == "novelty":
         return f"{test['now']:.1%} of the rows are novel, {test['before']:.1%} in the fit"
     if name == "shift":
