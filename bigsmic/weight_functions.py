@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
-from bigsmic.types import Floats
 
 NAME = "__bigsmic_name__"
 """Attribute with a name that identifies a function; its user guarantees that the name stands for one function."""
@@ -20,7 +19,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _DIGITS = 16
 
 
-def identity_of(function: Any) -> Any:
+def identity_of(function: Any) -> str:
     """Identity of a kernel function in a stored run: its name, and a digest of its code.
 
     The digest covers bytecode, constants, defaults, enclosed variables, and the globals that it names. It is the same
@@ -96,12 +95,12 @@ def _takes(function: Any, arguments: Sequence[Any]) -> bool:
     return True
 
 
-def _name(function: Any) -> Any:
+def _name(function: Any) -> str:
     return getattr(function, "__qualname__", type(function).__qualname__)
 
 
-def _facts(value: Any, seen: Any) -> Any:
-    """A value as nested tuples of plain values, without memory addresses."""
+def _facts(value: Any, seen: set[int]) -> Any:
+    """A value as nested tuples of plain values, without memory addresses; `seen` are the ids of what it is part of."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if id(value) in seen:
@@ -115,19 +114,19 @@ def _facts(value: Any, seen: Any) -> Any:
     return _name(value) if not hasattr(value, "__dict__") else (_name(value), _facts(vars(value), seen))
 
 
-def _code(code: Any, seen: Floats) -> Any:
+def _code(code: Any, seen: set[int]) -> Any:
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, code.co_flags)
     return ("code", code.co_code.hex(), names, _facts(code.co_consts, seen))
 
 
-def _function(function: Any, seen: Floats) -> Any:
+def _function(function: Any, seen: set[int]) -> Any:
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     named = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__, cells, named)
     return ("function", *(_facts(part, seen) for part in parts))
 
 
-def _array(array: NDArray[Any], seen: Floats) -> Any:
+def _array(array: NDArray[Any], seen: set[int]) -> Any:
     return ("array", array.dtype.str, array.shape, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
 

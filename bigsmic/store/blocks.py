@@ -250,7 +250,7 @@ class BlockStore(RunGroup):
         """Return the names of the stages of which something exists, done or not, and of other groups and arrays."""
         return [name for name in self._bytes.folders("") if NAME.match(name) and name != LEASE]
 
-    def numbers(self, stage: str) -> Any:
+    def numbers(self, stage: str) -> list[int]:
         """Return the numbers of the blocks of a stage that are in the ledger, ascending."""
         there = [int(block) for block in self._bytes.folders(safe(stage)) if _BLOCK.match(block)]
         missing = set(self.missing(stage, there))

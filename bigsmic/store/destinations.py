@@ -58,7 +58,7 @@ def as_location(value: Any, name: str = "out") -> str:
 # -- which are the same
 
 
-def canonical_location(location: StrPath) -> Any:
+def canonical_location(location: StrPath) -> str:
     """Return the canonical name of a location: a path without symbolic links, or a URL without its query.
 
     >>> canonical_location("s3a://me@bucket//a/b/../c/?sig=abc")
@@ -73,7 +73,7 @@ def canonical_location(location: StrPath) -> Any:
     return f"{protocol}://{path}"
 
 
-def lies_in(place: Any, other: Any) -> bool:
+def lies_in(place: StrPath, other: StrPath) -> bool:
     """Whether a location equals another one, or lies below it."""
     place, other = canonical_location(place), canonical_location(other)
     if place == other or place.startswith(other.rstrip("/") + "/"):
@@ -83,7 +83,7 @@ def lies_in(place: Any, other: Any) -> bool:
     return any(_is_same_folder(folder, other) for folder in (place, *map(str, Path(place).parents)))
 
 
-def _is_same_folder(folder: Any, other: Any) -> bool:
+def _is_same_folder(folder: str, other: str) -> bool:
     """Whether two paths lead to one inode, as on a case-insensitive file system or through a mount."""
     try:
         return os.path.samefile(folder, other)
@@ -142,7 +142,7 @@ class Found(NamedTuple):
         return found if isinstance(found, dict) else {}
 
     @property
-    def members(self) -> Any:
+    def members(self) -> list[str]:
         """Names of the members of the group."""
         return [name for name in self.names if name != "zarr.json"]
 
@@ -237,7 +237,8 @@ def refuse_nested(address: str, what: str, options: Any = None) -> None:
             raise RunError(f"{what} would lie within {kind} {shown(folder)}; give another out= outside of it")
 
 
-def _kind(address: str, options: Any) -> Any:
+def _kind(address: str, options: Any) -> str | None:
+    """What a folder is that nothing may be written into; None for others."""
     with suppress(OSError, ValueError, RunError):  # folders above may be forbidden, or symbolic links
         objects = bytes_at(address, options, read_only=True)
         if not is_local(address):
