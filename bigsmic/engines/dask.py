@@ -26,22 +26,22 @@ from bigsmic.engines.dask_tasks import (
     DEATHS,
     PackedTask,
     Payload,
-    _draws,
-    _facts,
-    _join,
-    _key,
-    _limit_deaths,
-    _process,
-    _refuse_other_versions,
-    _run_collect,
-    _run_each,
-    _run_sum,
-    _running,
-    _sees,
-    _statuses,
-    _topic,
-    _usage,
-    _versions,
+    draws_reports,
+    facts_here,
+    joined,
+    limit_deaths,
+    process_here,
+    refuse_other_versions,
+    run_collect,
+    run_each,
+    run_sum,
+    running_workers,
+    sees,
+    task_key,
+    topic_of,
+    usage_here,
+    versions_here,
+    worker_statuses,
 )
 from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
@@ -91,7 +91,7 @@ class ClusterEngine:
 
     def __init__(self, client: Client, owned: bool = False) -> None:
         self.client, self._owned = client, owned
-        self._token = _key("fit")
+        self._token = task_key("fit")
         self._cpu: dict[str, float] = {}
         self._known: set[tuple[object, ...]] = set()
         self.reached: dict[str, bool] = {}  # workers that actors' calls could, or could not, reach directly
@@ -101,7 +101,7 @@ class ClusterEngine:
         try:
             self._seceded = _secede()
             self.resources = self._look()
-            self.client.run_on_scheduler(_limit_deaths, self.client.id, self._token, True)
+            self.client.run_on_scheduler(limit_deaths, self.client.id, self._token, True)
         except BaseException:
             self._close()
             raise
@@ -110,7 +110,7 @@ class ClusterEngine:
     def __exit__(self, *exc: object) -> None:
         with suppress(Exception):  # the scheduler may have ended, and its settings with it
             if self.client.status == "running":
-                self.client.run_on_scheduler(_limit_deaths, self.client.id, self._token, False)
+                self.client.run_on_scheduler(limit_deaths, self.client.id, self._token, False)
         self._close()
 
     def _close(self) -> None:
@@ -125,7 +125,7 @@ class ClusterEngine:
         """Resources of the workers, which must exist and have the same package versions."""
         try:
             self.await_workers()
-            found = self.client.run(_facts, on_error="return")  # as workers may leave at this moment
+            found = self.client.run(facts_here, on_error="return")  # as workers may leave at this moment
             facts = {worker: fact for worker, fact in found.items() if not isinstance(fact, OSError)}
             for fact in facts.values():
                 if isinstance(fact, Exception):
@@ -141,9 +141,9 @@ class ClusterEngine:
             ) from error
         if not facts:
             raise ClusterError(f"cluster: the workers of {self.address} do not answer; see their logs")
-        here = _versions()
+        here = versions_here()
         for worker, fact in facts.items():
-            _refuse_other_versions(here, fact["versions"], worker)
+            refuse_other_versions(here, fact["versions"], worker)
         self._warn_of_other_processors([fact["processor"] for fact in facts.values()])
         per_host: dict[str, int] = {}
         for fact in facts.values():
@@ -194,7 +194,7 @@ class ClusterEngine:
         if not os.access(folder, os.W_OK):
             raise InputError(f"performance_report: cannot write to {folder}; give a path in an existing folder")
         refuse_others(Path(path))
-        if not self.client.run_on_scheduler(_draws):
+        if not self.client.run_on_scheduler(draws_reports):
             raise InputError(
                 "performance_report: the scheduler lacks bokeh, which makes the report; install bokeh "
                 "where the scheduler runs"
@@ -237,7 +237,7 @@ class ClusterEngine:
         """
         payload = Payload.of(run)
         futures = {
-            worker: self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
+            worker: self.client.submit(sees, payload, workers=[worker], key=task_key("look"), pure=False)
             for worker in self.workers()
         }
         seeing = [self._answer(worker, future) for worker, future in futures.items()]
@@ -254,12 +254,12 @@ class ClusterEngine:
         For a lost worker, its CPU seconds at the last request are counted.
         """
         try:
-            found = self.client.run(_usage, on_error="ignore").values()
+            found = self.client.run(usage_here, on_error="ignore").values()
         except Exception as error:
             raise self._lost("cluster", error) from error
         self._warn_of_other_processors([usage.processor for usage in found])  # of workers that have joined since, too
         self._cpu |= {usage.process: usage.cpu for usage in found}
-        cpu = self._cpu | {_process(): time.process_time()}  # workers of this process are in it
+        cpu = self._cpu | {process_here(): time.process_time()}  # workers of this process are in it
         return sum(cpu.values()), max((usage.peak for usage in found), default=0)
 
     def _answer(self, worker: Any, future: AnyFuture) -> Any:
@@ -284,7 +284,7 @@ class ClusterEngine:
         """
         try:
             with self._connected("cluster"):
-                self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
+                self.client.submit(facts_here, pure=False, key=task_key("look")).result(timeout=WORKER_SECONDS)
         except TimeoutError:
             raise ClusterError(
                 f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for busy "
@@ -296,11 +296,11 @@ class ClusterEngine:
 
     def workers(self) -> dict[str, int]:
         """Number of threads of the workers that accept tasks, by address."""
-        return self._on_scheduler(_running)
+        return self._on_scheduler(running_workers)
 
     def statuses(self) -> dict[str, str]:
         """Statuses of all workers, such as running and paused, by address."""
-        return self._on_scheduler(_statuses)
+        return self._on_scheduler(worker_statuses)
 
     def retired(self, workers: Sequence[str]) -> bool:
         """Whether all missing workers were retired, and none has died."""
@@ -340,11 +340,11 @@ class ClusterEngine:
 
     def for_each(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> None:
         """Run `task` on every block; after an error, no further task is started."""
-        self._in_pieces(_run_each, task, list(blocks), options, keep=False)
+        self._in_pieces(run_each, task, list(blocks), options, keep=False)
 
     def map(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> list[Any]:
         """Return ``[task(b) for b in blocks]``."""
-        found = self._in_pieces(_run_collect, task, list(blocks), options)
+        found = self._in_pieces(run_collect, task, list(blocks), options)
         return [value for values in found for value in values]
 
     def reduce(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> Any:
@@ -355,13 +355,15 @@ class ClusterEngine:
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         starts = [piece.start for piece in pieces]
         futures = [
-            self._submit(options, _run_sum, shared, of_run, start, len(blocks))
+            self._submit(options, run_sum, shared, of_run, start, len(blocks))
             for of_run, start in zip(numbers, starts, strict=True)
         ]
         level = list(futures)
         while len(level) > 1:
             parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
-            level = [self.client.submit(_join, *part, key=_key(f"{options.name} sum"), pure=False) for part in parts]
+            level = [
+                self.client.submit(joined, *part, key=task_key(f"{options.name} sum"), pure=False) for part in parts
+            ]
         self._gather(futures, numbers, options, keep=False)
         for _ in self._completed(level):
             pass
@@ -402,15 +404,15 @@ class ClusterEngine:
 
     def _share(self, task: Callable[..., Any], options: TaskOptions, n: int) -> "AnyFuture | PackedTask":
         """What n tasks of an operation have in common: itself if it is small, else sent to the workers once."""
-        packed = PackedTask(Payload.of((task, options.name, options.max_concurrency)), _versions())
+        packed = PackedTask(Payload.of((task, options.name, options.max_concurrency)), versions_here())
         if n * len(packed.payload.pickled) <= SENT_WITH_TASKS:
             return packed
         with self._connected(options.name):
-            return self.client.submit(packed.load, key=_key(f"{options.name} begin"), pure=False)
+            return self.client.submit(packed.load, key=task_key(f"{options.name} begin"), pure=False)
 
     def _submit(self, options: TaskOptions, function: Callable[..., Any], *arguments: Any) -> AnyFuture:
         with self._connected(options.name):
-            return self.client.submit(function, *arguments, key=_key(options.name), pure=False)
+            return self.client.submit(function, *arguments, key=task_key(options.name), pure=False)
 
     def _gather(
         self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions, keep: bool = True
@@ -468,7 +470,7 @@ class ClusterEngine:
     def _blamed(self, name: str, blocks: Any, worker: Any) -> Any:
         """The block that a dead worker was running, not those that were queued or finished there."""
         with suppress(Exception):
-            begun = [event for _, event in self.client.get_events(_topic(name))]
+            begun = [event for _, event in self.client.get_events(topic_of(name))]
             running = [block for address, block in begun if address == worker][-self.resources.n_threads :]
             times = Counter(block for _, block in begun)
             return max(running, key=lambda block: times[block])

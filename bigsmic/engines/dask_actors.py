@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bigsmic.engines.base import TaskOptions
 from bigsmic.engines.dask_losses import Losses
-from bigsmic.engines.dask_tasks import CONNECT_SECONDS, Payload, _key
+from bigsmic.engines.dask_tasks import CONNECT_SECONDS, Payload, task_key
 from bigsmic.engines.memory import keep_memory, release_memory
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import BigsmicError, ClusterError
@@ -70,7 +70,7 @@ class WorkerGroup:
         group = (self.token, self.workers, self.cuts, options.max_concurrency)
         self.holders = [
             self.client.submit(
-                _hold, payload, group, j, workers=[worker], key=_key(f"{options.name} actor"), pure=False, retries=0
+                _hold, payload, group, j, workers=[worker], key=task_key(f"{options.name} actor"), pure=False, retries=0
             )
             for j, worker in enumerate(self.workers)
         ]

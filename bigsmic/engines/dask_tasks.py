@@ -55,7 +55,7 @@ class SharedTask(NamedTuple):
     def __call__(self, block: Any) -> Any:
         """Run the task on one block, and report its start to the scheduler."""
         worker = get_worker()
-        worker.log_event(_topic(self.name), (worker.address, block))
+        worker.log_event(topic_of(self.name), (worker.address, block))
         return self.task(block)
 
 
@@ -100,7 +100,7 @@ class PackedTask:
 
     def load(self) -> SharedTask:
         """Unpickle the task on a worker."""
-        _refuse_other_versions(self.wanted, _versions(), get_worker().address)
+        refuse_other_versions(self.wanted, versions_here(), get_worker().address)
         keep_memory()
         share_arena()
         return SharedTask(*self.payload.load())
@@ -110,20 +110,23 @@ def _loaded(task: SharedTask | PackedTask) -> SharedTask:
     return task.load() if isinstance(task, PackedTask) else task
 
 
-def _run_each(task: SharedTask | PackedTask, blocks: Any) -> None:
+def run_each(task: SharedTask | PackedTask, blocks: Sequence[Any]) -> None:
+    """Run a task on some blocks, for effect."""
     shared = _loaded(task)
     with slots(shared.max_concurrency):
         for block in blocks:
             shared(block)
 
 
-def _run_collect(task: SharedTask | PackedTask, blocks: Any) -> list[Any]:
+def run_collect(task: SharedTask | PackedTask, blocks: Sequence[Any]) -> list[Any]:
+    """Values of a task on some blocks, in order."""
     shared = _loaded(task)
     with slots(shared.max_concurrency):
         return [shared(block) for block in blocks]
 
 
-def _run_sum(task: SharedTask | PackedTask, blocks: Any, start: int, n: int) -> TreeSum:
+def run_sum(task: SharedTask | PackedTask, blocks: Sequence[Any], start: int, n: int) -> TreeSum:
+    """Part of the sum of n terms: values of a task on some blocks, which are the terms from `start` on."""
     tree, shared = TreeSum(n), _loaded(task)
     with slots(shared.max_concurrency):
         for i, block in enumerate(blocks, start):
@@ -131,7 +134,8 @@ def _run_sum(task: SharedTask | PackedTask, blocks: Any, start: int, n: int) -> 
     return tree
 
 
-def _join(*parts: TreeSum) -> TreeSum:
+def joined(*parts: TreeSum) -> TreeSum:
+    """Several parts of one sum, together."""
     tree = TreeSum(parts[0].sizes[0])
     for part in parts:
         tree.join(part)
@@ -155,7 +159,7 @@ def slots(max_concurrency: int | None) -> Iterator[None]:
         yield
 
 
-def _sees(payload: Payload) -> bool:
+def sees(payload: Payload) -> bool:
     """Whether this worker can read a run."""
     try:
         return bool(payload.load().identity)
@@ -163,12 +167,13 @@ def _sees(payload: Payload) -> bool:
         return False
 
 
-def _facts(dask_worker: Any = None) -> dict[str, Any]:
+def facts_here(dask_worker: Any = None) -> dict[str, Any]:
+    """Versions, host, threads, memory and processor of this worker."""
     worker = dask_worker or get_worker()
     host = worker.address.rsplit(":", 1)[0]
     limit, limited_by = _limit(worker)
     return {
-        "versions": _versions(),
+        "versions": versions_here(),
         "host": host,
         "threads": worker.state.nthreads,
         "limit": limit,
@@ -202,7 +207,7 @@ class Usage(NamedTuple):
     Parameters
     ----------
     process : str
-        Name of the worker's process; see :func:`_process`.
+        Name of the worker's process; see :func:`process_here`.
     cpu : float
         Seconds.
     peak : int
@@ -216,22 +221,25 @@ class Usage(NamedTuple):
     processor: Processor
 
 
-def _process() -> str:
+def process_here() -> str:
     """Name of this process, which no other one has, on any machine; a copy of it by fork has another number."""
     return f"{_LOADED}-{os.getpid()}"
 
 
-def _usage() -> Usage:
+def usage_here() -> Usage:
+    """Usage of this process, after it has returned what memory it can."""
     drop_decoded()
     release_memory()
-    return Usage(_process(), time.process_time(), peak_memory(), Processor.here())
+    return Usage(process_here(), time.process_time(), peak_memory(), Processor.here())
 
 
-def _versions() -> dict[str, str]:
+def versions_here() -> dict[str, str]:
+    """Versions of the packages that must be the same on all workers."""
     return versions(*CARRIERS) | {"python": ".".join(str(part) for part in sys.version_info[:2])}
 
 
-def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: str) -> None:
+def refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: str) -> None:
+    """Raise ClusterError if a worker has other versions than this process."""
     differing = [name for name in here if here[name] != there.get(name)]
     if differing:
         lines = ", ".join(f"{name} {there.get(name)} there and {here[name]} here" for name in differing)
@@ -241,7 +249,7 @@ def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: 
 # -- on the scheduler
 
 
-def _limit_deaths(client: str, fit: str, begins: bool, dask_scheduler: Any = None) -> None:
+def limit_deaths(client: str, fit: str, begins: bool, dask_scheduler: Any = None) -> None:
     """Limit the workers that a task may kill while a fit runs, from its begin to its end.
 
     Fits may overlap: the scheduler's own limit, of before the first one, holds again when the last one has ended, or
@@ -259,22 +267,23 @@ def _limit_deaths(client: str, fit: str, begins: bool, dask_scheduler: Any = Non
         delattr(dask_scheduler, OF_FITS)
 
 
-def _draws() -> bool:
+def draws_reports() -> bool:
     """Whether bokeh, which makes reports, is installed."""
     return find_spec("bokeh") is not None
 
 
-def _statuses(dask_scheduler: Any = None) -> dict[str, str]:
+def worker_statuses(dask_scheduler: Any = None) -> dict[str, str]:
+    """Statuses of all workers, by address."""
     return {address: worker.status.name for address, worker in dask_scheduler.workers.items()}
 
 
-def _running(dask_scheduler: Any = None) -> dict[str, int]:
+def running_workers(dask_scheduler: Any = None) -> dict[str, int]:
     """Number of threads of the workers that accept tasks, by address, in order."""
     workers = sorted(dask_scheduler.workers.items())
     return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
 
 
-def _move_from_paused(keys: Sequence[Any], dask_scheduler: Any = None) -> None:
+def move_from_paused(keys: Sequence[Any], dask_scheduler: Any = None) -> None:
     """Give others what paused workers have not begun of these tasks and of those that they depend on.
 
     Dask moves tasks away from busy workers only, and a paused one with a single task is not busy.
@@ -295,11 +304,11 @@ def _move_from_paused(keys: Sequence[Any], dask_scheduler: Any = None) -> None:
             stealing.move_task_request(task, holder, next(takers))  # which a worker that has begun it declines
 
 
-def _key(name: str) -> str:
+def task_key(name: str) -> str:
     """Key of a task; dashboards show the name in it."""
     return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
 
 
-def _topic(name: str) -> str:
+def topic_of(name: str) -> str:
     """Topic of the scheduler's log of started blocks."""
     return f"bigsmic {name}"

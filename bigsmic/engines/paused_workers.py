@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from bigsmic.engines.dask_tasks import _move_from_paused, _statuses
+from bigsmic.engines.dask_tasks import move_from_paused, worker_statuses
 from bigsmic.engines.memory import release_memory
 from bigsmic.errors import ClusterError
 
@@ -45,11 +45,11 @@ class PausedWorkers:
         """
         if self.client.status != "running":
             return
-        statuses = self.client.run_on_scheduler(_statuses)
+        statuses = self.client.run_on_scheduler(worker_statuses)
         paused = [worker for worker, status in statuses.items() if status == "paused"]
         if paused:
             self.client.run(release_memory, 0, workers=paused, on_error="ignore")
-            self.client.run_on_scheduler(_move_from_paused, list(keys))
+            self.client.run_on_scheduler(move_from_paused, list(keys))
         if len(paused) < max(1, len(statuses)):
             self.paused_since = None
             return

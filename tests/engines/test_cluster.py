@@ -308,7 +308,7 @@ def test_a_plan_knows_which_workers_share_a_machine(client, blobs):
 
 
 def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_sees", _blind)
+    monkeypatch.setattr(dask_cluster, "sees", _blind)
     with pytest.raises(RunError, match=r"2 of 2 workers cannot find .*; give an out= on storage"):
         fit(blobs[0], client=client, out=tmp_path / "run")
 
@@ -386,7 +386,7 @@ def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
     actors = {"eigen_normalized.t3_actor", "labeling.groups.normalized.t3_actor"}
     assert {"scan", "routed_rows", "neighbors", "matrix.normalized.t3", "output"} | actors <= prefixes
     assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
-    assert all(key_split(dask_tasks._key(name)) == name for name in seen)
+    assert all(key_split(dask_tasks.task_key(name)) == name for name in seen)
 
 
 def test_a_performance_report_has_the_stages_and_no_secrets(client, blobs, tmp_path):
@@ -428,7 +428,7 @@ def test_a_performance_report_that_cannot_be_written_costs_no_run(client, tmp_pa
 def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
         fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
-    monkeypatch.setattr(dask_cluster, "_draws", bool)
+    monkeypatch.setattr(dask_cluster, "draws_reports", bool)
     with pytest.raises(InputError, match="install bokeh where the scheduler runs"):
         fit(blobs[0], client=client, performance_report=tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
