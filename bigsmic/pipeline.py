@@ -169,8 +169,8 @@ def fit(
     Warns
     -----
     BigsmicWarning
-        A given parameter was reduced to what n rows allow, an eigensolve did not converge, or the processors of a
-        cluster do not all compute the same bits.
+        A given parameter was reduced to what n rows allow, an eigensolve did not converge, the data speak against the
+        number of clusters or look transposed, or the processors of a cluster do not all compute the same bits.
 
     References
     ----------

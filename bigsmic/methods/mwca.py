@@ -187,7 +187,7 @@ def _layout(context: Context, in_memory: bool = True) -> Any:
 
 
 def _find(job: Job, layout: Any) -> None:
-    """Compute the memberships, and warn of starts that did not converge and of empty clusters."""
+    """Compute the memberships, and warn if they mean little."""
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
@@ -196,10 +196,12 @@ def _find(job: Job, layout: Any) -> None:
     ascent = AscentSettings(settings.direction, settings.max_iter, settings.tol)
     shape, centers = (settings.n_starts, settings.n_clusters), run.read("bandwidth", 0, "centers")
     stages.ascend(job, Ascent(layout, shape, settings.seed, ascent, centers))
-    _warn(job, settings)
+    _warn_of_ascent(job, settings)
+    _warn_of_no_neighbors(job)
 
 
-def _warn(job: Job, settings: Any) -> None:
+def _warn_of_ascent(job: Job, settings: Any) -> None:
+    """Warn of a best start that did not converge, and of clusters without a whole row."""
     info, totals = job.run.info(stages.OPTIMUM, 0), job.run.read(stages.OPTIMUM, 0, "totals")
     if not info["converged"][info["best"]]:
         warn(
@@ -210,7 +212,6 @@ def _warn(job: Job, settings: Any) -> None:
     empty = np.flatnonzero(totals[0] < 1)
     if len(empty):
         warn(f"mwca: clusters {empty.tolist()} are left without a whole row; ask for fewer, or a smaller sigma")
-    _warn_of_no_neighbors(job)
 
 
 def _warn_of_no_neighbors(job: Job) -> None:

@@ -88,7 +88,7 @@ def admit(
     -------
     settings : Settings
         Without link_weights that the links do not need; with the default t for few rows, if none was given.
-    beside : dict of str to ndarray
+    side_inputs : dict of str to ndarray
         Fields of :class:`bigsmic.numerics.constraints.links.Links`.
 
     Raises

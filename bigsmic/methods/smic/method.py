@@ -45,7 +45,7 @@ from bigsmic.warning import warn
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary", "works"]
 
-OF_ONE_CUT = (
+OF_ONE_NUMBER = (
     *("assigned", "scores", "consensus", "eigenvector_sets", choice.STAGE),
     *("gaussians", "draft", "outvoted", "final", "sharpness"),
     *("spacing", "noise_scores", "numbering", "names", "output"),
@@ -256,7 +256,7 @@ def _of_cut(settings: Any, base: Run) -> tuple[str, ...]:
     specs = specs_of(Context(None, base, settings))
     labeled = (labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings))
     merged = (labelings.merged_name(specs[b]) for b in specs.by_valleys)
-    return (*OF_ONE_CUT, *labeled, *merged, valleys.EVIDENCE)
+    return (*OF_ONE_NUMBER, *labeled, *merged, valleys.EVIDENCE)
 
 
 def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
