@@ -107,7 +107,7 @@ class Drawable(Protocol[Design]):
 
 
 def draw_design(settings: Drawable[Design], X: Floats) -> Design:
-    """Design with centres drawn from rows in memory.
+    """Design with centres drawn from rows in memory: the same rows for both estimates.
 
     Parameters
     ----------

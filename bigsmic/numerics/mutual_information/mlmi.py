@@ -237,21 +237,22 @@ def mlmi(  # noqa: PLR0913 - a public function lists its settings
     X : array_like of float, shape (n, d)
         At least two rows.
     labels : array_like, shape (n,)
-        Any values that sort. That of rows in no cluster, -1 with ``noise=True``, counts as a cluster, unless these rows
+        Any sortable values. That of rows in no cluster, -1 with ``noise=True``, counts as a cluster, unless these rows
         are left out.
     n_centers : int
-        Gaussians in the model, cut to n.
+        Gaussians in the model; at most n.
     gammas : sequence of float, optional
         Widths to choose from by cross-validation. By default seven from 0.1 to 3.2 times the median distance to the
         centres; with the preset nine from .01 to 100, for standardised data.
     n_folds : int
-        Folds of the cross-validation; cut to n. A centre is held out with its fold.
+        Folds of the cross-validation; at most n. A centre is held out with its fold.
     n_rows : int or None
         Number of rows, drawn by hash and including the centres, whose likelihood is maximised; None for all. The
         constraint always includes all rows.
     seed : int
         Seed of the centres, of the rows drawn and of the folds.
     preset : {None, "paper"}
+        "paper": widths as published.
 
     Returns
     -------
