@@ -40,6 +40,11 @@ class Filter:
         return np.where(above, (values - self.edge) / np.where(above, self(values) - 1, 1), np.inf)
 
 
+def largest_odd(degree: float) -> int:
+    """The largest odd number up to a degree, and at least 1."""
+    return 2 * int((degree - 1) / 2) + 1
+
+
 def _chebyshev(degree: float, x: Floats) -> Floats:
     """T_degree(x); degree 1/d gives the largest x' with ``T_d(x') = x``."""
     if degree == 1:

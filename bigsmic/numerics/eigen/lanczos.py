@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics.eigen.bulk import Spectrum
-from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.chebyshev import Filter, largest_odd
 from bigsmic.numerics.eigen.convergence import (
     are_wanted,
     count_missing,
@@ -65,8 +65,9 @@ from bigsmic.warning import warn
 
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
 PATIENCE, MOST = 10, 1e4
-"""Restarts without a filter after which the smallest one may amplify more, and how much at most: where the largest
-eigenvalues are far from the others, nearly all time goes into orthogonalisation."""
+"""Restarts without a filter after which one of the least degree that is worth it is used, even if it amplifies the
+largest eigenvalue by more than was asked for, but no more than by `MOST`: where the largest eigenvalues are far from
+the others, nearly all time goes into orthogonalisation."""
 LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
 """Restarts after which a solve is a long one, factor of its largest degree from then on, and factor that justifies a
 new filter. Where wanted values crowd below 1, as on the graph of rows in a plane, those beyond them do, too: the edge
@@ -367,7 +368,7 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
         degree = max(degree, min(GROWTH + 1, np.arccosh(MOST) / reach))
     is_long = state.n_restarts >= LONG and params.degree > 1
     factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)
-    degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
+    degree = min(factor * params.degree, largest_odd(degree))
     if degree < max(GROWTH, growth * state.filter.degree):
         return None
     return Filter(degree, float(center), float(half_width))

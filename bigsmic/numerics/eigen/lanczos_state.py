@@ -36,7 +36,8 @@ class LanczosParams:
     bulk : BulkRule or None
         Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     amplification : float
-        Of the largest eigenvalue but known ones by a filter; more spends products on what has converged.
+        Value of a filter at the largest eigenvalue that is not known; it is at most 1 in absolute value on the
+        unwanted part of the spectrum. A larger one spends products on pairs that have converged.
     pauses : bool
         Whether the solve ends in a state from which one for more pairs can go on.
     """

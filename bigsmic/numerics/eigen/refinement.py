@@ -18,39 +18,40 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bigsmic.numerics.eigen.bulk import LEAST_DISTANCE
-from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.chebyshev import Filter, largest_odd
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosState
 from bigsmic.numerics.eigen.orthonormal import WELL_CONDITIONED, whiten
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.types import Floats
 
 NEAR = 0.05
-"""Distance from 1 of all wanted Ritz values from which on they may be crowding, so that approximations are asked for:
-they tell at once, and Ritz values come nearer for a thousand products more."""
+"""Approximations are asked for once all wanted Ritz values are this near to 1, as they may crowd there. They show at
+once whether values crowd; the Ritz values of Lanczos show it a thousand products later."""
 ABOVE = 1.5e-3
-"""Distance above 1 of the largest value, for matrices other than N, up to which the same holds. The vectors of larger
-ones are confined to few rows, and nothing like constant on aggregates."""
+"""They are asked for only if the largest value exceeds 1, as it may for matrices other than N, by no more than this.
+The vectors of larger values are confined to few rows, and are not nearly constant on aggregates."""
 SMOOTH = 0.02
-"""Largest distance from 1 of the Ritz values of approximations from which their refinement is the shorter way."""
+"""Largest distance from 1 of the Ritz values of approximations up to which it takes less time to refine them."""
 MORE = 1.25, 4
-"""Vectors that are refined, as many times as are wanted, and how many more."""
+"""Number of vectors that are refined: this multiple of those that are wanted, and so many more."""
 AMPLIFICATION, BEYOND = 100.0, 2.0
-"""Amplification of the largest value by a filter, and where the interval of the last one ends: distance from that
-value, in those of the smallest of the values. Vectors between are damped little, but approximations have hardly any of
-them. Where they have, the interval ends half as far from the smallest with each further filter."""
+"""Value of a filter at the largest Ritz value; and where the interval of the filter of the largest degree ends, as a
+multiple of the distance between the largest and the smallest Ritz value, counted from the largest one. Between this end
+and the smallest Ritz value, the filter damps little, but approximations have hardly any components there. In case they
+have, the distance between the two is halved with each further filter."""
 FIRST_DEGREES, GROWTH = (5, 11, 25), 2.2
-"""Degrees of the filters before the first Ritz vectors, and by how much degrees grow from pass to pass afterwards. The
-first ones smooth, which approximations need most; few need what is damped only by a high degree."""
+"""Degrees of the filters before the first Ritz vectors are taken, and factor by which the degree grows from pass to
+pass afterwards. Low degrees smooth the approximations, which is what most of them need."""
 DEGREES = 3, 401
 """Least and largest degree of a filter, both odd."""
 PASSES = 20
 """Largest number of passes, each with filters for the Ritz values after the one before."""
 SHARE = 4.0
-"""Largest residual norm of an eigenvector as long as products are left, in the distance of the smallest wanted value
-from the largest one: along curves, values may be nearer to each other than the tolerance."""
+"""Largest residual norm of an eigenvector, as a multiple of the distance between the largest and the smallest wanted
+value, as long as products are left: along curves, values may be nearer to each other than the tolerance."""
 KEPT = 0.5
-"""Share of that norm which is allowed where a solve for more follows: it keeps the vectors as they are, and what they
-lack its own cannot get."""
+"""Share of the largest residual norm that is allowed where a solve for more vectors follows. That solve keeps these
+vectors as they are, and its own are orthogonal to them, so that it cannot add what they lack."""
 ORTHONORMALISATIONS = 3
 GRAM = Filter(degree=0)
 """The polynomial 1, whose moments are inner products of the columns themselves."""
@@ -117,7 +118,7 @@ def refine(
         found = _pass(space, params, n_known, found, filters, bound)
         if n_known + found.n_good == params.n_wanted or found.n_matvecs >= params.matvec_limit:
             break
-        degrees, is_last = (_odd(GROWTH * filters[-1].degree),), filters[-1].degree < degrees[-1]
+        degrees, is_last = (largest_odd(GROWTH * filters[-1].degree),), filters[-1].degree < degrees[-1]
         beyond = (1.0 + beyond) / 2 if is_last else beyond
     found = _sorted(space, n_known, found, bound)
     good, others = slice(found.n_good), slice(found.n_good, None)
@@ -186,14 +187,15 @@ def _sorted(space: Space, n_known: int, found: _Refined, limit: float) -> _Refin
 
 
 def _filters(values: Floats, degrees: Sequence[int], beyond: float) -> list[Filter]:
-    """Filters of these degrees for approximations with such Ritz values, each of which amplifies the largest one.
+    """Filters of these degrees, all of which have the value `AMPLIFICATION` at the largest of the Ritz values.
 
-    The interval of none ends nearer to it than `beyond` says: where that of a degree would, the last filter is of the
-    degree for which it ends there.
+    The higher the degree, the nearer to that value the interval [-1, edge] of a filter ends. It must not end nearer
+    than at `beyond` times the distance of the smallest Ritz value: all degrees for which it would are replaced by the
+    one for which it ends there.
     """
     top = max(float(values.max()), 1.0)
     nearest = top - beyond * min(max(top - float(values.min()), LEAST_DISTANCE), 0.25)
-    last = min(max(_odd(math.acosh(AMPLIFICATION) / math.acosh(_image(top, nearest))), DEGREES[0]), DEGREES[1])
+    last = min(max(largest_odd(math.acosh(AMPLIFICATION) / math.acosh(_image(top, nearest))), DEGREES[0]), DEGREES[1])
     few = [*(degree for degree in degrees if degree < last), last][: len(degrees)]
     found = []
     for degree in few:
@@ -206,11 +208,6 @@ def _filters(values: Floats, degrees: Sequence[int], beyond: float) -> list[Filt
 def _image(value: float, edge: float) -> float:
     """Where the map from [-1, edge] to [-1, 1] takes a value."""
     return 1.0 + 2.0 * (value - edge) / (edge + 1.0)
-
-
-def _odd(degree: float) -> int:
-    """The largest odd number up to a degree, which is at least 1."""
-    return 2 * int((degree - 1) / 2) + 1
 
 
 def _orthonormalise(space: Space, start: int, width: int) -> None:
