@@ -18,17 +18,18 @@ class Ended:
     Parameters
     ----------
     nights : int
-        That were finished.
+        Number of finished nights.
     rows : int
-        Of the archive that were seen.
+        Number of rows that the archive had in the last one.
     rows_of, fit_of : str
-        As of :class:`bigsmic.nightly.job.Job`, then.
+        Those of the :class:`bigsmic.nightly.job.Job` in that night.
     run : int
         Night whose run `latest` names; 0 for none.
     run_rows_of : str
-        As `rows_of`, when that run was fitted: after a fit without labels `latest` names one of earlier rows.
+        The `rows_of` with which that run was fitted. It is another one if the last fit, of a new archive, had no
+        labels, so that `latest` still names a run of the archive before.
     fitted_night, fitted_rows : int
-        Of the last fit: its night, and the rows of the archive.
+        Night of the last fit, and number of rows that the archive had then.
     report, report_shows : str
         Place of the last report, and identity of what it shows.
     """
@@ -53,11 +54,11 @@ class Begun:
     ----------
     number : int
     begun : float
-        Seconds since 1970.
+        Time at which it began, in seconds since 1970.
     rows : int
-        Of the archive when it was begun: those that come later are the next night's.
+        Number of rows that the archive had then; rows that come later are left to the next night.
     rows_of, fit_of : str
-        As of :class:`bigsmic.nightly.job.Job`.
+        Those of the :class:`bigsmic.nightly.job.Job`.
     steps : dict of str to dict
         Steps that are done, and what they noted.
     failed : dict of str to str

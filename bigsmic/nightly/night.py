@@ -122,7 +122,8 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         refuse_disturbed(journal)
         resources = {"storage_options": storage_options, "progress": progress}
         work = partial(_work, job, journal, resources)
-        earlier = work(resumed=True) if _is_to_finish(job, journal) else None
+        _abandon_that_of_another_job(job, journal)
+        earlier = work(resumed=True) if journal.is_unfinished else None
         if _begin(job, journal, storage_options, progress):
             done = replace(work(), earlier=earlier)
         elif journal.begun is not None and earlier is None:
@@ -133,16 +134,14 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         return done
 
 
-def _is_to_finish(job: Job, journal: Journal) -> bool:
-    """Whether an unfinished night is to be finished; one of another job is started again, unless `latest` has its run.
+def _abandon_that_of_another_job(job: Job, journal: Journal) -> None:
+    """Discard an unfinished night if the job file has changed since, unless `latest` already points at its run.
 
-    What is left of a night then is the same for every job.
+    The steps that are left then do not depend on what has changed.
     """
-    if not journal.is_unfinished or journal.begun is None:
-        return False
-    if journal.begun.fit_of != job.fit_of and "point" not in journal.begun.steps:
+    begun = journal.begun
+    if journal.is_unfinished and begun is not None and begun.fit_of != job.fit_of and "point" not in begun.steps:
         _abandon(journal)
-    return journal.begun is not None
 
 
 def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress: Progress) -> bool:
