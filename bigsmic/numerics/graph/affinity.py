@@ -15,7 +15,7 @@ from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
 
 STRIP_ROWS = 8192  # of the graph of a block that are assembled at a time
-WEIGHT_FLOOR = 1e-10  # of the normalised kernel, so that no row of a t-graph is empty
+WEIGHT_FLOOR = 1e-10  # least weight of an edge where weights are normalised by degrees, so that no degree is 0
 
 
 class GraphBlock(NamedTuple):

@@ -46,7 +46,8 @@ class NeighborSettings:
     seed : int
         Seed of pynndescent.
     n_listed : int, optional
-        Neighbours that a row needs; k by default. Where no more rows of a group differ, equal rows are not one point.
+        Neighbours that a row needs; k by default. Equal rows of a group count as one point only if more of its rows
+        than this differ, as lists would be too short otherwise.
 
     Raises
     ------
@@ -427,7 +428,7 @@ def _lookup(tile: Any, limits: Any, i: int, lo: int, bound: Any, near: Any) -> A
 
 
 @compiled
-def _insert(lists: Any, row: Integers, square: Any, column: int) -> None:
+def _insert(lists: Any, row: int, square: Any, column: int) -> None:
     """Insert a column into the ascending list of a row, (w,), whose last entry is lost."""
     squares, ids = lists.squares[row], lists.ids[row]
     at = len(ids) - 1
@@ -439,7 +440,7 @@ def _insert(lists: Any, row: Integers, square: Any, column: int) -> None:
 
 
 @compiled
-def _met_before(cells: Integers, row: Integers, column: int) -> Any:
+def _met_before(cells: Integers, row: int, column: int) -> Any:
     """Whether a pair was met in the home cell of the row, as cells are searched in ascending order; `cells` (m, r)."""
     home, here = cells[row, 0], cells[column, 0]
     if 0 <= home < here:

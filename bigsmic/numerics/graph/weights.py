@@ -21,9 +21,9 @@ LARGEST = float(np.finfo(np.float32).max)
 class LocalScaling(NamedTuple):
     """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
 
-    The smaller scale counts as at least the larger one over `largest_ratio`. With the published formula, where that is
-    infinite, outliers have no weight to their nearest rows, which are dense, but to each other: each few of them are a
-    part of the graph, with an eigenvalue as near to 1 as those of clusters.
+    The smaller of the two scales counts as at least the larger one over `largest_ratio`. The published formula has no
+    such limit: there, outliers whose nearest rows are dense have almost no weight to these, but only to other outliers,
+    and any few of them can form a part of the graph, with an eigenvalue as near to 1 as those of clusters.
 
     Where ``s_i s_j = 0``, coincident points have K = 1 and every other pair 0; never NaN.
 
