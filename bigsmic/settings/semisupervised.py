@@ -1,9 +1,9 @@
 """Settings of 3SMIC, SMIC with links."""
 
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import weights
@@ -157,13 +157,13 @@ class Settings(smic.Settings):
             )
 
     @classmethod
-    def of(cls, c: int, **given: Any) -> Any:
-        """Settings for `c`: a number, or a range that leaves it open; see :class:`Settings`."""
+    def of(cls, c: int | Sequence[int] | None, **given: Any) -> Self:
+        """Settings for `c`: a number, or None or a range, which leave it open; see :class:`Settings`."""
         n_clusters, least = number_of_clusters(c)
         settings = cls(n_clusters, undecided=least > 0, open_from=least, **given)
         return replace(settings, open_to=n_clusters) if settings.valleys and c is not None else settings
 
-    def identity(self) -> Any:
+    def identity(self) -> dict[str, Any]:
         """JSON-like form by which settings are compared on resume."""
         found = {"method": self.method} | super().identity()
         del found["counting"]  # a part of a fit, and not an option
@@ -181,28 +181,28 @@ class Settings(smic.Settings):
             return ("valleys",)
         return ("density", "valleys") if self.undecided and self.valleys else ("density",)
 
-    def counted(self) -> Any:
+    def counted(self) -> Self:
         """The settings of the part of a fit that finds the number of clusters."""
         return replace(self, undecided=False, counting=True)
 
-    def curved(self) -> Any:
+    def curved(self) -> Self:
         """The settings for the curve over the number of clusters, where none is found."""
         return replace(self, assignment="rotation", columns_read=0)
 
-    def decided(self, n_clusters: int, n_columns: int = 0) -> Any:
+    def decided(self, n_clusters: int, n_columns: int = 0) -> Self:
         """The settings with the number of clusters that was found, for labelings of at most so many columns."""
         n_columns = n_columns or self.columns_read
         wanted = {min(round(factor * n_clusters), n_columns) for factors in self.widths for factor in factors}
         columns = tuple(sorted(m for m in wanted if m >= n_clusters))
         return replace(self, n_clusters=n_clusters, undecided=False, columns_read=n_columns, columns=columns)
 
-    def found_in(self, summary: Mapping[str, Any]) -> Any:
+    def found_in(self, summary: Mapping[str, Any]) -> Self:
         """The settings with the number of clusters that the fit found, if it found one, from its summary."""
         if not (self.undecided and "n_clusters" in summary):
             return self
         return self.decided(summary["n_clusters"], summary["valleys"]["columns"])
 
-    def _checked_eta(self) -> Any:
+    def _checked_eta(self) -> tuple[float, ...]:
         two = self.n_clusters == 2 and not self.undecided
         eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta, MOST_ETA)
         if any(eta) and not two:
@@ -228,19 +228,19 @@ class Settings(smic.Settings):
         return self.selection == "consensus"
 
     @property
-    def link_weights(self) -> Any:
+    def link_weights(self) -> tuple[Any, ...]:
         """Strengths of links to choose from."""
         from bigsmic.numerics.constraints.links import LinkWeights
 
         return tuple(LinkWeights(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
 
     @property
-    def numbers(self) -> Any:
+    def numbers(self) -> tuple[int, ...]:
         """Numbers of clusters for which labels are derived."""
         return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
 
 
-def _link_weights(name: str, given: Any, most: float) -> Any:
+def _link_weights(name: str, given: Any, most: float) -> tuple[float, ...]:
     values = tuple(given) if isinstance(given, Iterable) else (given,)
     if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) <= most for v in values):
         raise InputError(f"{name}: got {brief(given)}; use numbers of at least 0 and at most {most:g}, such as (0, 1)")

@@ -43,11 +43,11 @@ def eigenvector_sets(widths: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(f) for f in w) for w in found)
 
 
-def _factors(eigenvector_set: tuple[float, float, float]) -> Any:
+def _factors(eigenvector_set: Any) -> tuple[Any, ...]:
     return tuple(eigenvector_set) if isinstance(eigenvector_set, Iterable) else (eigenvector_set,)
 
 
-def shrinkages(shrinkage: Any) -> Any:
+def shrinkages(shrinkage: Any) -> tuple[float, ...] | None:
     """Distinct shrinkages from 0 to 1; None if they follow from other options."""
     if shrinkage is None:
         return None
@@ -64,7 +64,7 @@ def check_neighbor_number(name: str, value: Any) -> None:
         raise InputError(f"{name}: got {value}; use at most {MOST_NEIGHBORS} neighbours")
 
 
-def neighbor_numbers(t: Any) -> Any:
+def neighbor_numbers(t: Any) -> tuple[int, ...]:
     """Distinct neighbour numbers from 1 to 1,000."""
     if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
         raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
@@ -91,7 +91,7 @@ def ends(c: Any) -> tuple[int, int]:
     return least, most
 
 
-def prior_of(prior: Any, c: int, assignment: str) -> Any:
+def prior_of(prior: Any, c: int, assignment: str) -> tuple[float, ...] | None:
     """Shares of the c clusters, which may be unequal only with assignment "paper"; None for equal ones."""
     if prior is None:
         return None
@@ -106,7 +106,7 @@ def prior_of(prior: Any, c: int, assignment: str) -> Any:
     return values
 
 
-def number_of_clusters(c: Any) -> Any:
+def number_of_clusters(c: Any) -> tuple[Any, int]:
     """Largest number of clusters that `c` allows, and the least one if it leaves the number open.
 
     Parameters
@@ -117,6 +117,7 @@ def number_of_clusters(c: Any) -> Any:
     Returns
     -------
     n_clusters : int
+        A float is returned as it is; the settings refuse it.
     least : int
         0 where `c` is a number.
 

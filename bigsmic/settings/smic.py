@@ -1,8 +1,8 @@
 """Settings of SMIC, the default method."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -252,8 +252,8 @@ class Settings(MethodSettings):
         object.__setattr__(self, "n_candidates", max(self.n_neighbors, 0 if are_as_given else n_candidates))
 
     @classmethod
-    def of(cls, c: int, **given: Any) -> "Settings":
-        """Settings for `c`: a number, or a range that leaves it open; see :func:`resolve`."""
+    def of(cls, c: int | Sequence[int] | None, **given: Any) -> "Settings":
+        """Settings for `c`: a number, or None or a range, which leave it open; see :func:`resolve`."""
         n_clusters, least = sequences.number_of_clusters(c)
         settings = resolve(n_clusters, **given)
         if not least:
@@ -276,19 +276,19 @@ class Settings(MethodSettings):
         return self.open and not self.undecided
 
     @property
-    def as_requested(self) -> Any:
+    def as_requested(self) -> Self:
         """The settings as they were before the number of clusters was found."""
         return replace(self.decided(self.open_to or sequences.UNDECIDED), undecided=True) if self.found else self
 
-    def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
+    def decided(self, n_clusters: int, disputed: bool = False) -> Self:
         """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
         return replace(self, n_clusters=n_clusters, undecided=False, disputed=disputed)
 
-    def by_valleys(self, n_columns: int) -> "Settings":
+    def by_valleys(self, n_columns: int) -> Self:
         """The settings for labels from valleys alone, with labelings of so many columns."""
         return replace(self, open_from=1, columns_read=n_columns, plain=True)
 
-    def found_in(self, summary: Mapping[str, Any]) -> "Settings":
+    def found_in(self, summary: Mapping[str, Any]) -> Self:
         """The settings with the number of clusters, or plain labels, that the fit found, from its summary."""
         if summary.get("plain"):
             return self.by_valleys(summary["valleys"]["columns"])
@@ -361,7 +361,7 @@ class Settings(MethodSettings):
         return False
 
     @property
-    def kernels(self) -> Any:
+    def kernels(self) -> tuple[str, ...]:
         """Kernels of the eigenproblems: "normalized", or the plain weights by their name."""
         if self.normalization == "symmetric" or (self.normalization == "auto" and self.assignment == "merge"):
             return ("normalized",)
@@ -375,23 +375,23 @@ class Settings(MethodSettings):
         return "precomputed" in (self.kernel, self.metric)
 
     @property
-    def shrinkages(self) -> Any:
+    def shrinkages(self) -> tuple[float, ...]:
         """Shrinkages of the degrees; by default only 0 without over-segmented labelings."""
         if self.shrinkage is not None:
             return self.shrinkage
         return SHRINKAGES if self.assignment == "merge" and self.link_weights == (None,) else (0.0,)
 
     @property
-    def numbers(self) -> tuple[int]:
+    def numbers(self) -> tuple[int, ...]:
         """Numbers of clusters for which labels are derived without merging."""
         return (self.n_clusters,)
 
     @property
-    def assignments(self) -> Any:
+    def assignments(self) -> tuple[str, ...]:
         """Ways in which labels are derived from every basis."""
         return ("paper", "rotation") if self.assignment == "auto" else (self.assignment,)
 
-    def fitted_to(self, n: int) -> tuple[Any, ...]:
+    def fitted_to(self, n: int) -> tuple[Self, dict[str, str]]:
         """Reduce neighbours, every t and centres to what `n` rows allow; repeated values are dropped.
 
         Returns
