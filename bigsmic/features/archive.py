@@ -25,6 +25,12 @@ from bigsmic.warning import warn
 
 PIECES = 16
 """Pieces per concurrent task after which progress is recorded in the archive."""
+REASON_TEXTS = {
+    "gap": "gaps in time, or another rate than before",
+    "nan": "NaN or infinity",
+    "overflow": "features beyond float32",
+}
+"""Reasons why windows are left out, in messages."""
 
 
 @dataclass(frozen=True)
@@ -469,10 +475,3 @@ class _Call:
                 f"windows: {sum(new.values()):,} of {n_new:,} new windows are left out, {reasons}; check the "
                 "recording, or make another archive with its present rate"
             )
-
-
-REASON_TEXTS = {
-    "gap": "gaps in time, or another rate than before",
-    "nan": "NaN or infinity",
-    "overflow": "features beyond float32",
-}

@@ -14,6 +14,8 @@ from bigsmic.store import Recording, WindowGroup
 
 REASONS = ("gap", "nan", "overflow")
 """Reasons why windows are left out: gaps in time, non-finite samples, features that exceed float32."""
+VALID, GAP, NONFINITE, OVERFLOW = range(len(REASONS) + 1)
+"""Numbers of the reasons while windows are described, from 1 in their order; 0 for a window that is not left out."""
 CHECK_BYTES = 16 << 20  # of samples read at once for a checksum
 
 
@@ -132,7 +134,7 @@ class Extraction:
         recording = self.recordings[segment.source]
         samples = CheckedSamples(recording, segment.window * self.definition.step)
         X = np.full((segment.size, self.n_columns), np.nan, np.float32)
-        reason = np.zeros(segment.size, np.int8)
+        reason = np.full(segment.size, VALID, np.int8)
         for lo, hi in self._tiles(segment):
             rows = slice(lo - segment.window, hi - segment.window)
             self._tile(samples, lo, hi, (X[rows], reason[rows]))
@@ -141,7 +143,7 @@ class Extraction:
             "X": X,
             "start": start,
             "source": np.full(segment.size, segment.source, np.int32),
-            "valid": reason == 0,
+            "valid": reason == VALID,
         }
         if recording.times is not None:
             arrays["time"] = self._times(recording, start)
@@ -163,17 +165,17 @@ class Extraction:
             at, lanes = a * step, slice(first + a - lo, first + b - lo)
             samples = source.read(at, at + (b - a - 1) * step + length)
             bad = ~np.isfinite(samples).all(axis=1) if samples.dtype.kind == "f" else np.zeros(len(samples), bool)
-            flags = np.where(any_in_windows(bad, length, step), 2, 0)
-            flags[self._over_gaps(source.recording, at, len(samples))] = 1
+            flags = np.where(any_in_windows(bad, length, step), NONFINITE, VALID)
+            flags[self._over_gaps(source.recording, at, len(samples))] = GAP
             reason[a - lo : b - lo] = flags
             clean = np.where(bad[:, None], 0, samples) if bad.any() else samples
             seen = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(clean.T, np.float64), length, axis=1)
             W[:, lanes] = seen[:, ::step]
-        good = np.flatnonzero(reason == 0)
+        good = np.flatnonzero(reason == VALID)
         if len(good):
             X[good] = self.definition(W, first + good)
         overflown = good[~np.isfinite(X[good]).all(axis=1)]
-        X[overflown], reason[overflown] = np.nan, 3
+        X[overflown], reason[overflown] = np.nan, OVERFLOW
 
     def _spans(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
         """Ranges of windows whose samples are read together: single windows if there are samples between them."""
