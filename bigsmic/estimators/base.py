@@ -25,7 +25,8 @@ from bigsmic.validation import check_seed, refuse_other_rank
 from bigsmic.warning import warn
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
-_OF_EVERY_FIT = """
+"""Parameters of every estimator, whatever its method."""
+_DESCRIBED = """
 out : str or Path, optional
     Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
 memory_limit : int or str, optional
@@ -35,6 +36,9 @@ n_jobs : int, optional
 random_state : int, RandomState or None
     Seed, 0 to 2**64 - 1; None draws one, kept as ``seed_``, or takes that of a run that is in `out`.
 """
+"""Those of them that the docstrings of all estimators describe alike."""
+_PLAIN = (bool, numbers.Number, str, tuple)
+"""Types of parameters that are compared by value."""
 
 
 class Clusterer(ClusterMixin, BaseEstimator):
@@ -57,7 +61,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         if "_method" in vars(cls) and cls.__doc__:
-            cls.__doc__ = documented(cls.__doc__, _options_of(cls._method), _OF_EVERY_FIT)
+            cls.__doc__ = documented(cls.__doc__, _options_of(cls._method), _DESCRIBED)
 
     def _keep(self, given: Mapping[str, Any]) -> None:
         """Set the parameters of a constructor as attributes, as scikit-learn requires: ``self._keep(locals())``."""
@@ -264,6 +268,3 @@ def threads_of(n_jobs: int | None) -> int | None:
 def _same(value: object, default: object) -> bool:
     """Whether a parameter has its default value, also after a copy or a pickle."""
     return value is default or (type(value) is type(default) and isinstance(value, _PLAIN) and value == default)
-
-
-_PLAIN = (bool, numbers.Number, str, tuple)
