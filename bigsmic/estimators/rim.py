@@ -26,6 +26,7 @@ from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, Sca
 
 if TYPE_CHECKING:
     import pandas as pd
+
 FAR = 1e300  # largest logit of a row whose logits overflow
 
 

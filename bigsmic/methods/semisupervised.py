@@ -58,6 +58,7 @@ from bigsmic.types import Floats, Integers, StorageOptions
 from bigsmic.validation import CLUSTERS
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
+
 OF_ONE_NUMBER = (
     *("assigned", "scores", "kept", "consensus", "propagated", "violated"),
     *("final", "sharpness", valleys.EVIDENCE, "numbering", "names", "output"),

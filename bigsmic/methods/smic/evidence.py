@@ -16,6 +16,7 @@ from bigsmic.stages.shown_number import PLAIN
 
 if TYPE_CHECKING:
     import pandas as pd
+
 LITTLE_AGREED = 0.8
 """Mean adjusted Rand index between the labelings below which the sentence gives it."""
 FAR_APART = 1.5
