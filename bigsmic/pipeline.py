@@ -25,7 +25,7 @@ from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.duration import Duration, Rates, duration_of
 from bigsmic.runtime.job import Job, with_repair
 from bigsmic.runtime.options import RunOptions
-from bigsmic.runtime.planning import Plan
+from bigsmic.runtime.planning import GraphSize, Plan
 from bigsmic.runtime.progress import reported
 from bigsmic.settings import UNSET, MethodSettings
 from bigsmic.settings.signatures import takes_options_of
@@ -347,19 +347,16 @@ class _Request:
 
     def describe(self) -> dict[str, Any]:
         """Facts about the rows and the side inputs."""
-        side_inputs = (
-            {"side_inputs": {name: checksum(array) for name, array in self.side_inputs.items()}}
-            if self.side_inputs
-            else {}
-        )
-        return self.source.describe() | side_inputs
+        checksums = {name: checksum(array) for name, array in self.side_inputs.items()}
+        return self.source.describe() | ({"side_inputs": checksums} if checksums else {})
 
     def plan(self, resources: Resources) -> Plan:
         """Plan the fit for the available resources."""
         n, d, run_options = self.n_rows, self.source.shape[1], self.run_options
         of_rows = (self.source.dtype.itemsize, self.source.band_bytes)
+        graph = GraphSize.of(self.source, n, self.block_sizes) if isinstance(self.source, SparseSource) else None
         on_machines = resources.workers_per_machine
-        size = planning.Size(n, d, *of_rows, resources.n_workers, self.block_sizes, on_machines)
+        size = planning.Size(n, d, *of_rows, resources.n_workers, self.block_sizes, on_machines, graph)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
         checkpoints = run_options.out is not None or resources.n_workers > 1
         limit, method = min(limits, default=None), registry.of(self.settings)

@@ -7,6 +7,9 @@ basis and kernel stay in memory or on disk, and how many LSMI widths share a pas
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
 
 from bigsmic.engines.memory import FREED_BYTES, MOST_FREED_BYTES, machine_memory
 from bigsmic.errors import PlanError
@@ -14,6 +17,7 @@ from bigsmic.numerics.row_blocks import MAX_TASKS
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.duration import Duration
 from bigsmic.runtime.plan_text import plan_page
+from bigsmic.store import SparseSource
 from bigsmic.tables import rendered
 from bigsmic.types import Integers
 
@@ -30,6 +34,32 @@ fewer if each lies on one worker."""
 GHOSTS = 2.0  # copies of a row that routing makes; measured up to 1.93
 WORK = ("flops", "disk_bytes", "passes", "traffic_bytes")
 """Figures of a stage that add up if it runs several times."""
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """Size of a graph that is given in place of rows.
+
+    Parameters
+    ----------
+    entries : int
+        Stored entries of its matrix.
+    block_entries : int
+        Those of the block of rows that has most.
+    matrix_bytes : int
+        Bytes of the matrix in the memory of this process, during the whole fit.
+    """
+
+    entries: int
+    block_entries: int
+    matrix_bytes: int = 0
+
+    @classmethod
+    def of(cls, source: SparseSource, n: int, block_sizes: BlockSizes) -> Self:
+        """Size of a graph like that of a source, but of n rows."""
+        bounds, share = block_sizes.graph_bounds(source.shape[0]), n / source.shape[0]
+        counts = np.diff(source.array.indptr[bounds].astype(np.int64))
+        return cls(int(share * counts.sum()), int(counts.max()), int(share * source.matrix_bytes))
 
 
 @dataclass(frozen=True)
@@ -50,6 +80,8 @@ class Size:
         Sizes of the blocks into which the input is cut.
     workers_per_machine : int
         Of these processes, those that share the memory bandwidth of a machine, at most.
+    graph : GraphSize or None
+        Size of the graph, if the input is one.
     """
 
     n: int
@@ -59,11 +91,19 @@ class Size:
     n_workers: int = 1
     block_sizes: BlockSizes = field(default_factory=BlockSizes)
     workers_per_machine: int = 1
+    graph: GraphSize | None = None
 
     @property
     def source_bounds(self) -> Integers:
         """Bounds of the blocks of input rows."""
+        if self.graph:
+            return self.block_sizes.graph_bounds(self.n)
         return self.block_sizes.source_bounds(self.n, self.d)
+
+    @property
+    def values(self) -> int:
+        """Numbers that the input has."""
+        return self.graph.entries if self.graph else self.n * self.d
 
     @property
     def held_rows(self) -> int:

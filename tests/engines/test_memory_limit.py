@@ -6,15 +6,19 @@ import re
 import resource
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
+from scipy.sparse import csr_array, save_npz
 
 import bigsmic
 from bigsmic.engines import memory
 from bigsmic.errors import PlanError
+from bigsmic.runtime import planning
+from bigsmic.store import SparseSource
 
 MIB = 1 << 20
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="high-water marks are Linux's to tell")
@@ -32,7 +36,12 @@ if "rows" in call:
     bigsmic.Result.open(call["out"]).predict(call["rows"], out=call["out"] + ".new", n_threads=2)
     print(json.dumps({"predict": peak_memory()}))
 else:
-    result = bigsmic.fit(call["data"], call["c"], out=call["out"], **call["options"])
+    data = call["data"]
+    if data.endswith(".npz"):
+        from scipy.sparse import load_npz
+
+        data = load_npz(data)
+    result = bigsmic.fit(data, call["c"], out=call["out"], **call["options"])
     print(json.dumps({"whole": peak_memory()}))
 """
 
@@ -71,15 +80,21 @@ def least_limit(data, c, options):
 
 def assert_kept(folder, shape, c, options):
     """Fit at the smallest limit, with nothing compiled before, and at twice that."""
-    data, options = archive(folder, shape, c), options | {"n_threads": 2}
-    least = least_limit(data, c, options)
+    data = archive(folder, shape, c)
+    assert_keeps(folder, data, data, c, options)
+    return data
+
+
+def assert_keeps(folder, data, rows, c, options):
+    """The same for an input, which the other process opens by a path."""
+    options |= {"n_threads": 2}
+    least = least_limit(rows, c, options)
     for factor in (1, 2):
         limit = factor * least
         given = options | {"memory_limit": f"{limit}MiB"}
-        planned = bigsmic.plan(data, c, **given).peak_bytes
+        planned = bigsmic.plan(rows, c, **given).peak_bytes
         found = peak(folder / "cache", data=data, c=c, options=given, out=str(folder / f"run{factor}"))
         assert found <= planned <= limit * MIB, (found // MIB, planned // MIB, limit)
-    return data
 
 
 def test_a_quick_fit_keeps_its_smallest_limit(tmp_path):
@@ -104,6 +119,50 @@ def test_a_quick_fit_keeps_its_smallest_limit(tmp_path):
 )
 def test_fits_keep_the_smallest_limit_and_twice_that(tmp_path, shape, c, options):
     assert_kept(tmp_path, shape, c, options)
+
+
+def graph(n, of_row, c, symmetric):
+    """Random neighbours within c groups of consecutive rows: csr_array of float32."""
+    rng, members = np.random.default_rng(0), n // c
+    row = np.repeat(np.arange(n), of_row)
+    column = row // members * members + rng.integers(0, members, n * of_row)
+    made = csr_array((rng.uniform(0.5, 1.5, n * of_row).astype(np.float32), (row, column)), shape=(n, n))
+    return made.maximum(made.T).tocsr() if symmetric else made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "of_row"), [(300_000, 15), (10_000, 800)])
+@pytest.mark.parametrize("option", ["metric", "kernel"])
+def test_fits_of_graphs_keep_the_smallest_limit_and_twice_that(tmp_path, n, of_row, option):
+    given = graph(n, of_row, 10, symmetric=option == "kernel")
+    save_npz(tmp_path / "graph.npz", given, compressed=False)
+    assert_keeps(tmp_path, str(tmp_path / "graph.npz"), given, 10, {option: "precomputed"})
+
+
+@pytest.mark.parametrize("option", ["metric", "kernel"])
+def test_a_graph_takes_the_memory_of_its_entries(option):
+    given = graph(200_000, 5, 10, symmetric=option == "kernel")
+    plan = bigsmic.plan(given, 10, n_threads=1, memory_limit="8GiB", **{option: "precomputed"})
+    assert plan.peak_bytes < 640 * MIB  # and not that of 200,000 columns
+    few = bigsmic.plan(given, 10, n_threads=1, memory_limit="8GiB", n_rows=100_000, **{option: "precomputed"})
+    assert few.peak_bytes < plan.peak_bytes
+    assert plan.duration.seconds[1] < 600
+
+
+def test_a_matrix_is_compared_with_its_transpose_in_strips():
+    given = graph(100_000, 20, 10, symmetric=True)
+    size = given.data.nbytes + given.indices.nbytes
+    tracemalloc.start()
+    SparseSource(given, "affinity")
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 0.8 * size
+
+
+def test_a_graph_is_cut_in_the_memory_of_its_entries(monkeypatch):
+    found = bigsmic.fit(graph(20_000, 8, 4, symmetric=False), None, metric="precomputed", n_threads=2)
+    monkeypatch.setattr(planning, "machine_memory", lambda: 600 * MIB)
+    assert found.cut(4).n_clusters == 4
 
 
 @pytest.mark.slow

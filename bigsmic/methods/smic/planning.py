@@ -40,6 +40,7 @@ from bigsmic.stages.scan import sample_rows
 FILLED = 0.97
 """Share of the memory limit up to which a basis on disk is held in memory: a process has slightly more than is planned,
 10,000,000 rows by .4 % of 8 GiB where all was filled."""
+SCANNED_ENTRY_BYTES = 72  # of an entry of a given matrix: row, column and value, when they are sorted
 PLACES = ((True, True, True), (False, True, True), (False, False, True), (False, False, False))
 """Whether basis, matrix and vectors between products are in memory, from the fastest choice to the smallest one."""
 VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
@@ -91,28 +92,28 @@ def described(
     Parameters are those of :func:`plan`.
     """
     limit = limit_of(memory_limit)
-    figures = _Figures(size, settings, n_threads)
-    wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
-    stages = {"scan": scan_stage(size, wanted)}
+    figures = (_GraphFigures if size.graph else _Figures)(size, settings, n_threads)
+    beside = figures.input_bytes
+    stages = {"scan": figures.scan()}
     basis = matrix = vectors = True
     basis_bytes, n_gammas = 0, 1
     if settings.n_clusters > 1:
-        eigen, assign, basis, matrix, vectors, *_ = _largest_that_fits(limit, figures.eigen_choices())
+        eigen, assign, basis, matrix, vectors, *_ = _largest_that_fits(limit - beside, figures.eigen_choices())
         if not basis:
-            basis_bytes = figures.room_for_basis(eigen, limit)
+            basis_bytes = figures.room_for_basis(eigen, limit - beside)
             eigen = replace(eigen, fixed_bytes=eigen.fixed_bytes + basis_bytes)
-        select, n_gammas = _largest_that_fits(limit, figures.select_choices(matrix))
-        more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
+        select, n_gammas = _largest_that_fits(limit - beside, figures.select_choices(matrix))
         if figures.valley_columns:
             stages["valleys"] = figures.valleys(matrix)
-        stages |= {stage.name: stage for stage in more}
+        stages |= {stage.name: stage for stage in (*figures.until_graph(), eigen, assign, select)}
     stages["output"] = figures.output(matrix)
     stages = {name: replace(stages[name], remedy=REMEDIES.get(name, "")) for name in ORDER if name in stages}
+    stages = {name: replace(stage, fixed_bytes=stage.fixed_bytes + beside) for name, stage in stages.items()}
     return Plan(
         size,
         limit,
         stages,
-        sample_rows=wanted,
+        sample_rows=figures.wanted,
         n_gammas=n_gammas,
         basis_in_memory=basis,
         kernel_in_memory=matrix,
@@ -148,6 +149,9 @@ def disputed_settings(settings: Any, n: int) -> list[Any]:
 class _Figures:
     """Memory, disk and work of each stage, from shape and settings."""
 
+    input_bytes = 0
+    """Of input that is in memory during all stages."""
+
     def __init__(self, size: Size, settings: Any, n_threads: int) -> None:
         self.size, self.settings, self.n_threads = size, settings, n_threads
         n, d = size.n, size.d
@@ -159,7 +163,10 @@ class _Figures:
         members = min(self.partition.group_rows, int(GHOSTS * n) + 1)
         self.members, self.n_groups = members, max(1, round(GHOSTS * n / members))
         self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
+        self.wanted = sample_rows(n, d, self.partition.cell_rows)
         self.t_max, self.k = max(settings.t), settings.n_neighbors
+        self.entries_of_t, self.entries = EDGES_PER_NEIGHBOR * self.t_max, EDGES_PER_NEIGHBOR * self.k
+        self.crowding = 1.0  # entries of the block that has most, over those of an average one
         self.n_eigenproblems = len(eigenproblems(settings))
         self.specs = LabelingSpecs(settings, n)
         self.n_candidates = len(self.specs)
@@ -169,14 +176,22 @@ class _Figures:
         self.links = settings.link_weights != (None,)
         self.params = LanczosParams.suited(self.specs.most_eigenvectors)
 
-    def route(self, wanted: int) -> StagePlan:
+    def scan(self) -> StagePlan:
+        """The scan, which draws the sample."""
+        return scan_stage(self.size, self.wanted)
+
+    def until_graph(self) -> tuple[StagePlan, ...]:
+        """The stages that make the graph of scanned rows."""
+        return self.route(), self.neighbors(), self.graph()
+
+    def route(self) -> StagePlan:
         """A block of input, scaled, and its routed rows twice; the sample for axes and cells."""
         n, d, features = self.size.n, self.size.d, self.n_features
         n_cells = max(1, n // self.partition.cell_rows)
         r = self.partition.overlap
         block = self.source_rows * (d * (self.size.itemsize + 4) + 2 * GHOSTS * (self.row_bytes + 4 * r + 12))
         task = block + cells.route_bytes(self.source_rows, features, n_cells, r)
-        fixed = self.size.band_bytes + 3 * wanted * 4 * d
+        fixed = self.size.band_bytes + 3 * self.wanted * 4 * d
         disk = int(n * GHOSTS * (self.row_bytes + 4 * (r + 3)))
         flops = 2.0 * n * features * (24 * math.sqrt(n_cells) + d * (features < d))
         return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, passes=2)
@@ -193,14 +208,13 @@ class _Figures:
 
     def _graph_on_disk(self) -> int:
         """Bytes of the graph and its edges, which are not there before the lists of a search by group are gone."""
-        n, entries = self.size.n, EDGES_PER_NEIGHBOR * self.k
-        return int(n * (entries * 10 + 12 * len(self.settings.t) + 8) + 0.6 * n * self.k * 22)
+        n = self.size.n
+        return int(n * (self.entries * 10 + 12 * len(self.settings.t) + 8) + 0.6 * n * self.k * 22)
 
     def graph(self) -> StagePlan:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
-        n, k = self.size.n, self.k
-        entries = EDGES_PER_NEIGHBOR * k
-        task = affinity.assembly_bytes(self.block_rows, k, entries)
+        n = self.size.n
+        task = affinity.assembly_bytes(self.block_rows, self.k, self.entries)
         disk = self._graph_on_disk()
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
@@ -222,9 +236,9 @@ class _Figures:
             Of labelings by valleys, if there are any, of the selection with the least memory, and of the output.
         """
         n, held = self.size.n, self.size.held_rows
-        entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
+        entries, matrix_bytes = n * self.entries_of_t, self._matrix_bytes()
         looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, read with their blocks
-        building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
+        building = self._building_bytes() + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
@@ -234,7 +248,7 @@ class _Figures:
             # vectors that are multiplied, those before, with links those between two products, and what workers send
             n_blocks = 1 + vectors + self.links + (1 + self.links) * (self.size.n_workers > 1)
             fixed += (held + self._further_rows()) * 4 * n_blocks * self.params.block_width
-            task = 0 if matrix else matrix_bytes * self.block_rows // n
+            task = 0 if matrix else int(self.crowding * matrix_bytes * self.block_rows / n)
             task += 0 if basis else 2 * 4 * m * self.block_rows  # columns that are read, and their transformation
             task += 4 * self.params.block_width * self.block_rows * (2 if vectors else 4)
             on_disk = disk + (0 if basis else 4 * n * m) + (0 if vectors else 4 * n * self.params.block_width)
@@ -264,7 +278,11 @@ class _Figures:
         return max(0, lent_rows(n, n_workers) - int((HELD - 1) * n)) // n_workers
 
     def _matrix_bytes(self) -> int:
-        return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
+        return int(self.size.n * (8 * self.entries_of_t + 8))
+
+    def _building_bytes(self) -> float:
+        """For building the kernel of one block."""
+        return building_bytes(self.block_rows, self.k, self.t_max)
 
     def _tile_bytes(self) -> int:
         """Posteriors over all columns and over the clusters, with their operands."""
@@ -317,16 +335,13 @@ class _Figures:
         the matrices of a consensus; then kernel and labels of all rows, by which it is rated; then the sums of LSMI.
         """
         settings, n = self.settings, self.size.n
+        votes, rated, shared = self._consensus_bytes(kernel_in_memory)
         b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
         rows = self.block_rows * drawn // n
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
         work = tile_bytes(b, self.n_features, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
-        votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
-        held = self.size.held_rows
-        rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
-        shared = 8 * (self.n_candidates * self.c) ** 2
         for gammas in range(n_gammas, 0, -1):
             sums = sums_bytes(b, gammas, 5, self.n_scored, self.c)
             flops = 2.0 * drawn * b * (b / 2 + self.n_scored) * n_gammas
@@ -341,6 +356,13 @@ class _Figures:
             passes = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_PASSES * self.links
             yield replace(stage, passes=passes), gammas
 
+    def _consensus_bytes(self, kernel_in_memory: bool) -> tuple[int, int, int]:
+        """Bytes of a block's labels and votes, of what rates labelings of all rows, and of rows that labels share."""
+        votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
+        held = self.size.held_rows
+        rated = 16 * held + (self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0)
+        return votes, rated, 8 * (self.n_candidates * self.c) ** 2
+
     def output(self, kernel_in_memory: bool) -> StagePlan:
         """Final posteriors of a block, its kernel, and its rows in input order; with links, the extension of U."""
         n, c, held = self.size.n, self.c, self.size.held_rows
@@ -348,7 +370,7 @@ class _Figures:
         task = max(block, self.source_rows * (16 * c + 24))
         disk, passes = 8 * n * (c + 1), 2
         if self.settings.knows_shapes:  # neighbours may vote
-            voting = building_bytes(self.block_rows, self.k, self.t_max) + 16 * TILE_ROWS * (c + 2 * self.t_max)
+            voting = self._building_bytes() + 16 * TILE_ROWS * (c + 2 * self.t_max)
             task, disk, passes = max(task, voting), disk + n * (4 * c + 9), passes + 2
         stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=disk, passes=passes)
         if self.settings.finds_noise:
@@ -360,6 +382,46 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         disk = stage.disk_bytes + N_TAKEN * 4 * n * self.params.n_wanted
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
+
+
+class _GraphFigures(_Figures):
+    """The same for a graph in place of rows: its matrix stays in memory, and blocks are ranges of rows."""
+
+    def __init__(self, size: Size, settings: Any, n_threads: int) -> None:
+        super().__init__(size, settings, n_threads)
+        assert size.graph is not None
+        self.given = size.graph
+        self.input_bytes = self.given.matrix_bytes if size.n_workers == 1 else 0  # else the client has it
+        self.wanted, self.n_groups, self.block_rows = 0, self.n_source, self.source_rows
+        of_row = self.given.entries / size.n
+        self.crowding = max(1.0, self.given.block_entries / max(1.0, of_row * self.block_rows))
+        self.is_affinity = settings.kernel == "precomputed"
+        if self.is_affinity:  # every entry is of the graph
+            self.entries_of_t = self.entries = of_row
+        else:  # each end of an edge may list the other one
+            self.entries_of_t, self.entries = (2 * min(k, of_row) for k in (self.t_max, self.k))
+
+    def scan(self) -> StagePlan:
+        """A block of the matrix, checked and sorted or transformed; signatures of all rows."""
+        task = int(SCANNED_ENTRY_BYTES * self.given.block_entries) + self.block_rows * 12 * self.k
+        fixed = 24 * self.size.n
+        disk = self._graph_on_disk() if self.is_affinity else 12 * self.size.n * self.k
+        return StagePlan("scan", self.n_source, fixed, task, flops=6.0 * self.given.entries, disk_bytes=disk, passes=4)
+
+    def until_graph(self) -> tuple[StagePlan, ...]:
+        """The graph of distances; that of affinities is there after the scan, without its components."""
+        stage = self.graph()
+        return (replace(stage, task_bytes=0, disk_bytes=0) if self.is_affinity else stage,)
+
+    def _building_bytes(self) -> float:
+        return self.crowding * self.block_rows * (20 * self.entries + 40 * self.entries_of_t)
+
+    def select_choices(self, kernel_in_memory: bool) -> Any:
+        """The only one, as LSMI needs features."""
+        votes, rated, shared = self._consensus_bytes(kernel_in_memory)
+        depth = math.ceil(math.log2(max(2, self.n_groups)))
+        fixed = max((depth + 1) * shared, (CONSENSUS_MATRICES - 1) * shared, rated)
+        yield StagePlan("select", self.n_groups, fixed, max(votes, shared), passes=3 + CONSENSUS_CUTS), 1
 
 
 def _largest_that_fits(limit: int, choices: Any) -> Any:

@@ -121,7 +121,7 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     run_options = RunOptions()
     try:
         with choose_engine(None, False, n_threads=run_options.threads) as engine:
-            size = planning.Size(n, d, block_sizes=context.block_sizes)
+            size = planning.Size(n, d, block_sizes=context.block_sizes, graph=_graph_size(context))
             planned = smic_planning.plan(size, settings, None, run_options.threads, checkpoints=False)
             job = Job(context, engine, planned)
             kind.choose(job)
@@ -132,3 +132,11 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     finally:
         overlay.close()
     return overlay, settings
+
+
+def _graph_size(context: Context) -> planning.GraphSize | None:
+    """Size of the graph of a fit that was given one, whose matrix is not there any more."""
+    if not context.settings.precomputed:
+        return None
+    entries = [int(context.run.read("graph", p, "indptr")[-1]) for p in context.blocks]
+    return planning.GraphSize(sum(entries), max(entries))

@@ -88,7 +88,7 @@ def _of_neighbors(plan: Plan, settings: Any, missed: Missed) -> dict[str, float]
     pairs = n * min(n, max(partition.candidates, ALWAYS_VISITED * n / n_cells))
     group_bytes = GHOSTS * _block_rows(plan) * (4 * features + NUMBER_BYTES * settings.n_neighbors)
     return {
-        "scan.values": n * d,
+        "scan.values": plan.size.values,
         "route.values": n * d,
         "route.centroids": n * math.sqrt(n_cells),
         "route.fixed": 1.0,
@@ -133,7 +133,7 @@ def _of_labels(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, 
         "select.rows": float(n * len(specs)),
         "select.fixed": 1.0,
         "output.turned": float(n * sum(solve.n_vectors**2 for solve in solves)),
-        "output.values": float(n * settings.n_features(plan.size.d)),
+        "output.values": float(plan.size.values if plan.size.graph else n * settings.n_features(plan.size.d)),
         "output.fixed": 1.0,
     }
 
