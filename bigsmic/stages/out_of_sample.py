@@ -1,6 +1,7 @@
 """Predictions for new rows: eigenvectors extended through their neighbours among the fitted rows."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from bigsmic.numerics.labeling import consensus as consensus_numerics
 from bigsmic.numerics.labeling import gaussians as gaussians_numerics
 from bigsmic.numerics.labeling import neighbor_votes as neighbor_votes_numerics
 from bigsmic.numerics.labeling import noise as noise_numerics
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
     choice,
@@ -275,13 +277,15 @@ class Model(Neighborhood):
         c = self.context.settings.n_clusters
         total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
         rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
-        for b, reader in self.readers.items():
-            found = reader(bases[reader.spec.eigenproblem][:, : reader.spec.n_eigenvectors])
-            total += consensus_numerics.group_columns(found.posterior, self.classes[b], c)
+        for (b, reader), part in product(self.readers.items(), tiles(len(rows), labelings.TILE_ROWS)):
+            found = reader(bases[reader.spec.eigenproblem][part, : reader.spec.n_eigenvectors])
+            total[part] += consensus_numerics.group_columns(found.posterior, self.classes[b], c)
             to = self.classes[b][found.labels]
-            votes[rows[to >= 0], to[to >= 0]] += 1
-            has_mass |= found.has_mass
+            votes[rows[part][to >= 0], to[to >= 0]] += 1
+            has_mass[part] |= found.has_mass
+        del bases
         posterior = (total / len(self.readers)).astype(np.float32)
+        del total
         labels = consensus_numerics.consensus_labels(votes, posterior, self.tied)
         labels = self._adopt(labels, has_mass, indices)
         if self.shapes is not None and X is not None:
@@ -312,6 +316,8 @@ class Model(Neighborhood):
         degrees = self._degrees(eigenproblem, weights, known) if eigenproblem.kernel == "normalized" else (None, None)
         V, values = self._basis(eigenproblem, known)
         usable = values > LEAST_EIGENVALUE * np.abs(values).max()
+        if usable.all():
+            return rotation.extend(weights, local, V, values, *degrees)
         extension = np.zeros((len(weights), len(values)), np.float32)
         extension[:, usable] = rotation.extend(weights, local, V[:, usable], values[usable], *degrees)
         return extension

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -264,6 +266,18 @@ def test_extension_of_a_row_does_not_depend_on_the_others():
     whole = predict(slice(None))
     for part in (slice(0, 1), slice(1, 4), slice(4, 37)):
         np.testing.assert_array_equal(predict(part), whole[part])
+
+
+def test_extension_takes_little_more_than_its_rows():
+    V = rng.normal(size=(50, 200)).astype(np.float32)
+    weights, indices = np.ones((40_000, 2), np.float32), rng.integers(0, 50, (40_000, 2))
+    rotation.extend(weights[:5], indices[:5], V, np.ones(200))  # compiles
+    tracemalloc.start()
+    found = rotation.extend(weights, indices, V, np.ones(200))
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 2 * found.nbytes
+    np.testing.assert_allclose(found[-1], V[indices[-1]].sum(axis=0), rtol=1e-5)
 
 
 def test_extension_without_neighbors_is_zero():

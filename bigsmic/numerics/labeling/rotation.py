@@ -23,6 +23,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.lanes import cut, load, plus, store, times, zeros
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
 from bigsmic.validation import check_prior
 
@@ -394,9 +395,15 @@ def extend(
         own = weights.sum(axis=1) if own_degrees is None else own_degrees
         weights = _normalise_weights(weights, indices, np.asarray(degrees, dtype=np.float64), own)
     indices, V = frozen(indices, np.int64), frozen(V, np.float32)
-    extension = np.empty((len(weights), V.shape[1]))
-    _weighted_rows(weights, indices, V, extension)
-    return (extension / eigenvalues).astype(np.float32)
+    extension = np.empty((len(weights), V.shape[1]), np.float32)
+    for rows in tiles(len(weights), EXTENDED_ROWS):
+        sums = np.empty((rows.stop - rows.start, V.shape[1]))
+        _weighted_rows(weights[rows], indices[rows], V, sums)
+        extension[rows] = np.divide(sums, eigenvalues, out=sums)
+    return extension
+
+
+EXTENDED_ROWS = 4096  # whose sums, of twice the size of their float32, are in memory at a time
 
 
 def _normalise_weights(weights: Floats, indices: Integers, degrees: Floats, own: Floats) -> Floats:
