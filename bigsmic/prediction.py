@@ -21,6 +21,7 @@ from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import share_arena
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
@@ -169,9 +170,9 @@ def score_rows(  # noqa: PLR0913
     refuse_unknown(score, {*reading} - {*READING}, _keywords(score_rows))
     share_arena()
     if context.settings.precomputed:
-        neighbors = _graph_neighbors(context, _graph_rows(context, data, reading.get("rows")))
-        found: NDArray[np.float32] = _score_neighbors(context, score, neighbors)
-        return found
+        score_block = _scorer(context, score)
+        of_blocks = _graph_neighbors(context, _graph_rows(context, data, reading.get("rows")))
+        return np.concatenate([score_block(*neighbors) for neighbors in of_blocks])
     source = _open(context, data, reading)
     m, rows = source.shape[0], rows_at_once(context.d)
     starts = range(0, m, rows)
@@ -182,11 +183,12 @@ def score_rows(  # noqa: PLR0913
     return np.concatenate([np.empty(0, np.float32), *scores])
 
 
-def _score_neighbors(context: Context, score: str, neighbors: tuple[Integers, Floats]) -> Any:
-    """Scores of rows of a graph."""
+def _scorer(context: Context, score: str) -> Callable[[Integers, Floats], NDArray[np.float32]]:
+    """The function that scores rows of a graph, whose neighbours are known."""
     if score == "predict_noise":
-        return Model(context).read_noise(*neighbors)
-    return Assessor(context, model_of(context)).read(*neighbors)[2]
+        return Model(context).read_noise
+    assessor = Assessor(context, model_of(context))
+    return lambda indices, squares: assessor.read(indices, squares)[2]
 
 
 @contextmanager
@@ -401,22 +403,26 @@ def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32]
     if context.settings.n_clusters == 1:
         posterior, labels = model_of(context)(rows.toarray()[:, :1])
         return labels, posterior
-    posterior, labels, _ = Assessor(context, model_of(context)).read(*_graph_neighbors(context, rows))
+    assessor = Assessor(context, model_of(context))
+    parts = [assessor.read(*neighbors)[:2] for neighbors in _graph_neighbors(context, rows)]
+    posterior, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return labels, posterior
 
 
-def _graph_neighbors(context: Context, rows: csr_array) -> tuple[Integers, Floats]:
-    """Nearest fitted rows of rows of a graph, and their squared distances."""
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    values, k = rows.data, context.settings.n_neighbors
-    if context.settings.kernel == "precomputed":
-        kept = values > 0
-        row, column = row[kept], rows.indices[kept]
-        values = np.sqrt(minus_log(values[kept], context.run.info("graph", 0)["largest"]).astype(np.float64))
-        k = max(1, int(np.bincount(row, minlength=1).max(initial=1)))
-    else:
-        column = rows.indices
-    return nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k)
+def _graph_neighbors(context: Context, rows: csr_array) -> Iterator[tuple[Integers, Floats]]:
+    """Nearest fitted rows of rows of a graph, and their squared distances, block by block; one block at least."""
+    k, is_affinity = context.settings.n_neighbors, context.settings.kernel == "precomputed"
+    if is_affinity:
+        if not rows.data.all():  # entries without weight are none
+            rows = rows.copy()
+            rows.eliminate_zeros()
+        k = max(1, int(np.diff(rows.indptr).max(initial=1)))
+    for part in tiles(rows.shape[0], rows_at_once(k)) or [slice(0, 0)]:
+        block = rows[part]
+        row, values = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr)), block.data
+        if is_affinity:
+            values = np.sqrt(minus_log(values, context.run.info("graph", 0)["largest"]).astype(np.float64))
+        yield nearest_entries(row, block.indices.astype(np.int64), values, block.shape[0], k)
 
 
 def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Integers) -> None:

@@ -328,3 +328,21 @@ def test_a_slice_of_the_rows_of_a_graph_is_predicted_alone(blobs):
     np.testing.assert_array_equal(result.novelty(graph, rows=slice(5, 9)), result.novelty(graph)[5:9])
     with pytest.raises(InputError, match="rows: got 7; give a slice of consecutive rows"):
         result.predict(graph, rows=7)
+
+
+@pytest.mark.parametrize("option", ["metric", "kernel"])
+def test_rows_of_a_graph_are_predicted_block_by_block(blobs, option, monkeypatch):
+    graph = kneighbors_graph(blobs[0], 10, mode="distance")
+    graph = graph.maximum(graph.T) if option == "kernel" else graph
+    result = bigsmic.fit(graph, 4, **FAST, **{option: "precomputed"})
+    calls = [result.predict, result.predict_proba, *([result.novelty] if option == "metric" else [])]
+    whole = [call(graph) for call in calls]
+    read, heights = prediction.Assessor.read, []
+    monkeypatch.setattr(prediction, "MAX_ROWS", 64)
+    monkeypatch.setattr(
+        prediction.Assessor, "read", lambda self, *found: heights.append(len(found[0])) or read(self, *found)
+    )
+    for call, wanted in zip(calls, whole, strict=True):
+        np.testing.assert_array_equal(call(graph), wanted)
+        assert len(call(graph[:0])) == 0
+    assert max(heights) == 64
