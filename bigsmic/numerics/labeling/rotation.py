@@ -31,6 +31,7 @@ LEAST_SQUARE = 1e-6
 """Least eigenvalue of ``A' A`` over the largest one for which the polar factor has ten digits without an SVD."""
 MOMENTUM = 0.8
 """Share of the last change of a rotation that is added before the next step: none at first, then a half, and so on."""
+EXTENDED_ROWS = 4096  # whose sums, of twice the size of their float32, are in memory at a time
 
 
 class Assignment(NamedTuple):
@@ -401,9 +402,6 @@ def extend(
         _weighted_rows(weights[rows], indices[rows], V, sums)
         extension[rows] = np.divide(sums, eigenvalues, out=sums)
     return extension
-
-
-EXTENDED_ROWS = 4096  # whose sums, of twice the size of their float32, are in memory at a time
 
 
 def _normalise_weights(weights: Floats, indices: Integers, degrees: Floats, own: Floats) -> Floats:

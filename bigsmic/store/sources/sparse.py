@@ -11,6 +11,7 @@ from bigsmic.store.sources.base import Source
 
 FARTHEST = float(np.sqrt(np.finfo(np.float32).max))
 """Largest distance whose square is in the range of float32."""
+STRIPS = 16  # in which a matrix is compared with its transpose: copies of the whole would be five times the matrix
 
 
 class SparseRows(Source):
@@ -99,9 +100,6 @@ class SparseSource(SparseRows):
     def largest(self) -> float:
         """Largest entry."""
         return float(self.array.data.max())
-
-
-STRIPS = 16  # in which a matrix is compared with its transpose: copies of the whole would be five times the matrix
 
 
 def _asymmetry(rows: Any) -> float:
