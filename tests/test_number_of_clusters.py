@@ -833,25 +833,25 @@ def test_parts_are_disputed_where_labelings_disagree_on_them(disputed):
 
 
 @pytest.mark.parametrize(
-    ("agreed", "halved", "association", "counts", "taken"),
+    ("agreed", "cut_off", "association", "taken"),
     [
-        (True, True, 0.6, 9, 1),
-        (False, True, 0.6, 9, 0),  # other seeds show other valleys
-        (True, False, 0.6, 9, 0),
-        (True, True, 0.59, 9, 0),  # most of the weight of crumbs lies outside
-        (True, True, 0.6, 0, 0),
+        (True, (10, 9), 0.6, 1),
+        (False, (10, 9), 0.6, 0),  # other seeds show other valleys
+        (True, (9, 9), 0.6, 0),
+        (True, (10, 9), 0.59, 0),  # most of the weight of crumbs lies outside
+        (True, (np.inf, 9), 0.6, 1),
+        (True, (np.inf, np.inf), 0.6, 0),
     ],
 )
-def test_labels_by_valleys_are_taken_where_labelings_agree_and_density_has_halved_a_cluster(
-    monkeypatch, agreed, halved, association, counts, taken
+def test_labels_by_valleys_are_taken_where_density_has_cut_off_more_rows(
+    monkeypatch, agreed, cut_off, association, taken
 ):
     specs = SimpleNamespace(valley_sets=[1], fine_sets=range(0))
-    run = SimpleNamespace(read=lambda stage, w, name: {1: np.array([9, 9, counts])}[w])
-    context = SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
+    context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 1])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
     monkeypatch.setattr(choice, "agree_on_shown", lambda run: agreed)
-    monkeypatch.setattr(choice, "_has_halved", lambda context, w: halved)
+    monkeypatch.setattr(choice, "_rows_cut_off", lambda context, w: cut_off[w])
     monkeypatch.setattr(choice, "associations", lambda context: {1: association})
     assert choice.best_claim(context) == taken
 
@@ -874,41 +874,22 @@ def test_many_clusters_of_few_rows_are_found():
     assert adjusted_rand_score(y, bigsmic.fit(X, 15, **UNSCALED).labels) > 0.97
 
 
-APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]])
-
-
 @pytest.mark.parametrize(
-    ("z", "kurtosis", "shared", "halved"),
+    ("z", "kurtosis", "counts", "cut_off"),
     [
-        ([5.0, 2.1], [-1.0, 0.0], APART, False),  # a valley everywhere
-        ([5.0, 1.9], [0.0, -0.3], APART, False),  # two that touch
-        ([5.0, 1.9], [0.0, -0.2], APART, True),
-        ([0.1, 1.9], [0.0, -0.3], APART, True),
-        ([5.0, 1.9], [0.0, -0.2], ONE_LUMP, False),  # nine rows halved; nine in a lump with others, beyond a valley
-        ([1.9, 0.9], [0.0, -0.2], ONE_LUMP, True),  # there is hardly a valley within the lump
+        ([5.0, 2.1], [-1.0, 0.0], [9, 8, 7], 0),  # a valley everywhere
+        ([5.0, 1.9], [0.0, -0.6], [9, 8, 7], 0),  # two that touch
+        ([5.0, 1.9], [0.0, -0.4], [9, 8, 7], 7),
+        ([0.1, 1.9], [0.0, -0.6], [9, 8, 7], 8),
+        ([0.1, 1.9], [0.0, -0.4], [9, 8, 7], 15),
+        ([5.0, 2.1], [0.0, 0.0], [9, 8, 0], np.inf),  # no cluster that was asked for may be empty
     ],
 )
-def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, shared, halved):
-    assert choice._has_halved(_with_evidence(z, kurtosis, shared), 0) == halved
-
-
-@pytest.mark.parametrize(("lumped", "halved"), [(8, True), (9, False)])
-def test_a_cluster_is_halved_if_more_rows_are_than_valleys_lump_together(lumped, halved):
-    shared = np.array([[20 - lumped, lumped, 0], [0, 20, 0], [0, 0, 9]])  # the last two are halves
-    assert choice._has_halved(_with_evidence([5.0, 1.9], [0.0, -0.2], shared), 0) == halved
-
-
-def test_density_has_halved_a_cluster_if_it_lacks_one():
-    shared = np.array([[18, 0, 0], [9, 0, 0], [0, 0, 0]])
-    assert choice._has_halved(_with_evidence([5.0, 5.0], [0.0, 0.0], shared), 0)
-
-
-def _with_evidence(z, kurtosis, shared):
-    """Context of a run with the evidence for three clusters, of which the first two, and the last two, touch."""
-    arrays = {"z": z, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis, "shared": shared}
+def test_the_smaller_half_is_cut_off_where_two_have_no_valley_and_are_no_flatter_than_one(z, kurtosis, counts, cut_off):
+    arrays = {"z": z, "counts": counts, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis}
     stored = {name: np.array(values) for name, values in arrays.items()}
     run = SimpleNamespace(reader=lambda stage, w: stored.__getitem__)
-    return SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
+    assert choice._rows_cut_off(SimpleNamespace(run=run), 0) == cut_off
 
 
 @pytest.mark.parametrize(

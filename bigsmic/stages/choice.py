@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import consensus as numerics
+from bigsmic.numerics.labeling.halves import rows_cut_off
 from bigsmic.numerics.labeling.valleys import THRESHOLD
-from bigsmic.numerics.labeling.wholes import rows_lumped, rows_split
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import consensus, link_scores, number, valleys
@@ -25,9 +25,10 @@ FINER = 0.8
 LEAST_ASSOCIATION = 0.6
 """Normalised association that clusters by valleys need: with less, most of the weight of the smallest lies outside, and
 these are crumbs."""
-FAINT, FLAT = THRESHOLD / 2, -0.25
+FAINT, FLAT = THRESHOLD / 2, -0.5
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
-cluster is: excess kurtosis from which on they are not."""
+cluster is: excess kurtosis from which on they are not. Below it are two Gaussians of the same size that are more than
+two standard deviations apart, so that their density has two peaks."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -74,8 +75,8 @@ def best_claim(context: Context) -> int:
     That is the best rated of those that are cut by density, unless those by valleys have a better claim:
 
     - Distances tell which groups belong together, and the graph does not.
-    - The data show clusters, on which the labelings agree; density has halved some (:func:`_has_halved`), and theirs
-      are no crumbs.
+    - The data show clusters, on which the labelings agree, and density has cut off more rows from their cluster
+      (:func:`_rows_cut_off`); clusters by valleys may not be crumbs.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
     """
@@ -86,32 +87,25 @@ def best_claim(context: Context) -> int:
         return by_density
     (by_valleys,) = others
     are_few, are_shown = bool(specs_of(context).fine_sets), agree_on_shown(context.run)
+    are_crumbs = associations(context)[by_valleys] < LEAST_ASSOCIATION
     have_claim = (
         are_joined(context.run, context.settings.n_clusters)
-        or (are_shown and _has_halved(context, by_density) and not _are_crumbs(context, by_valleys))
+        or (are_shown and not are_crumbs and _rows_cut_off(context, by_density) > _rows_cut_off(context, by_valleys))
         or (are_few and _cuts_less(context, by_valleys, by_density))
     )
     return by_valleys if have_claim else by_density
 
 
-def _has_halved(context: Context, w: int) -> bool:
-    """Whether a cluster has no rows, or halves of clusters have more rows than valleys lump together.
+def _rows_cut_off(context: Context, w: int) -> float:
+    """Rows that an eigenvector set has cut off from their cluster; infinite if some requested cluster has none.
 
     Two clusters are halves of one if they have a faint valley, and are together no flatter than one cluster is. Two
-    that touch may have no valley, either, but are flatter. Valleys lump rows together that have more than a faint one
-    between them here.
+    that touch may have no valley, either, but are flatter.
     """
     read = context.run.reader(valleys.EVIDENCE, w)
-    pairs, shared = read("pairs"), read("shared")
-    counts, is_faint = shared.sum(axis=1), read("z") < FAINT
-    halves = pairs[is_faint & (read("kurtosis") >= FLAT)]
-    return not counts.all() or rows_split(counts, halves) > rows_lumped(shared, pairs[is_faint])
-
-
-def _are_crumbs(context: Context, w: int) -> bool:
-    """Whether some of the requested clusters have no rows, or hardly any of their weight."""
-    counts = context.run.read(valleys.EVIDENCE, w, "counts")
-    return not counts.all() or bool(associations(context)[w] < LEAST_ASSOCIATION)
+    is_half = (read("z") < FAINT) & (read("kurtosis") >= FLAT)
+    counts = read("counts")
+    return rows_cut_off(counts, read("pairs")[is_half]) if counts.all() else np.inf
 
 
 def weakest_valley(context: Context) -> float:

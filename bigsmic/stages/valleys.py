@@ -13,7 +13,6 @@ from bigsmic.numerics.labeling import consensus, local_moving, outliers, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.groups import N_AXES, NEIGHBOR_WEIGHT, Groups, is_drawn
-from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.outliers import Fence
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
@@ -229,8 +228,7 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
     ----------
     job : Job
     labels_of : dict of int to callable
-        By number of the eigenvector set: ``f(context, p)`` gives the labels of row block p. Of two sets, the evidence
-        of the first says how many rows each of its clusters shares with each of the second.
+        By number of the eigenvector set: ``f(context, p)`` gives the labels of row block p.
     """
     todo = {w: read for w, read in labels_of.items() if not job.run.done(EVIDENCE, w)}
     if not todo:
@@ -238,17 +236,8 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
     c, of_set = job.context.settings.n_clusters, eigenvector_sets_of(job.context)
     graph = max((specs_of(job.context)[b].eigenproblem.graph for b in of_set[next(iter(todo))]), key=lambda g: g.t)
     sources = [LabelSource(c, graph, read) for w, read in todo.items()]
-    first, *others = labels_of
     for w, found in zip(todo, job.map_here(_tested, gather(job, sources)), strict=True):
-        if w == first and others:
-            both = partial(_shared, read=labels_of[first], read_other=labels_of[others[0]])
-            found["shared"] = job.sum_blocks(EVIDENCE, job.context.blocks, both)
         job.run.write(EVIDENCE, w, found)
-
-
-def _shared(context: Context, p: int, read: ReadLabels, read_other: ReadLabels) -> Integers:
-    c = context.settings.n_clusters
-    return contingency(read(context, p), read_other(context, p), c, c)
 
 
 def _tested(groups: Groups) -> dict[str, NDArray[Any]]:
