@@ -64,6 +64,7 @@ def test_of_an_archive_that_has_grown_the_first_rows_are_those_of_a_run(grown, t
         bigsmic.fit(now, 4, out=tmp_path / "run", **BRIEF)
 
 
+@pytest.mark.filterwarnings("ignore:c .n_clusters.. got 4, but the data show 3 groups")
 def test_rows_of_a_run_are_named_where_the_archive_has_them(grown, tmp_path):
     bigsmic.fit(grown[0], 4, out=tmp_path / "run", rows=slice(-300, None), **BRIEF)
     with pytest.raises(RunMismatchError, match=r"its rows are rows=slice\(300, 600\)$"):

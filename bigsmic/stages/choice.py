@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import consensus as numerics
 from bigsmic.numerics.labeling.halves import rows_cut_off
-from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import consensus, link_scores, number, valleys
@@ -25,7 +24,7 @@ FINER = 0.8
 LEAST_ASSOCIATION = 0.6
 """Normalised association that clusters by valleys need: with less, most of the weight of the smallest lies outside, and
 these are crumbs."""
-FAINT, FLAT = THRESHOLD / 2, -0.5
+FAINT, FLAT = 1.0, -0.5
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
 cluster is: excess kurtosis from which on they are not. Below it are two Gaussians of the same size that are more than
 two standard deviations apart, so that their density has two peaks."""
