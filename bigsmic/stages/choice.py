@@ -1,4 +1,4 @@
-"""The labeling, or the consensus of an eigenvector set, that a fit returns."""
+"""choice: the labeling, or the consensus of an eigenvector set, that a fit returns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -65,7 +65,7 @@ def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns; known once :func:`decide` has run."""
     if len(eigenvector_sets_of(context)) == 1:
         return 0
-    return int(context.run.info(STAGE, 0)["eigenvector_set"])
+    return int(context.cached("chosen_set", lambda: context.run.info(STAGE, 0)["eigenvector_set"]))
 
 
 def best_claim(context: Context) -> int:

@@ -416,7 +416,7 @@ class _GraphFigures(_Figures):
     def _building_bytes(self) -> float:
         return self.crowding * self.block_rows * (20 * self.entries + 40 * self.entries_of_t)
 
-    def select_choices(self, kernel_in_memory: bool) -> Any:
+    def select_choices(self, kernel_in_memory: bool) -> Iterator[tuple[StagePlan, int]]:
         """The only one, as LSMI needs features."""
         votes, rated, shared = self._consensus_bytes(kernel_in_memory)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
