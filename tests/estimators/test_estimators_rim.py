@@ -171,14 +171,23 @@ def test_a_stream_gives_larger_clusters_the_larger_shares_of_a_prior(shares):
     assert adjusted_rand_score(y, stream.predict(X)) > 0.95
 
 
-def test_a_number_that_labels_of_the_first_chunk_skip_is_that_of_another_cluster():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(10))
+def test_a_number_that_labels_of_the_first_chunk_skip_is_that_of_another_cluster(seed):
+    rng = np.random.default_rng(seed)
     y = rng.integers(0, 3, 150)
     X = rng.standard_normal((150, 2)) + np.array([[0, 0], [8, 8], [-8, 8]])[y]
     known = np.where((y == 2) & (np.arange(150) < 20), 2, -1)
     estimator = RIM(3).partial_fit(X, labels=known).partial_fit(X)
     assert adjusted_rand_score(y, estimator.labels_) > 0.95
     assert (estimator.labels_[known == 2] == 2).all()
+
+
+def test_few_clusters_of_the_first_chunk_begin_in_one_of_another():
+    scores = []
+    for seed in range(20):
+        X, y = make_blobs(2000, 16, centers=12, cluster_std=1.0, random_state=seed)
+        scores.append(adjusted_rand_score(y, RIM(12, random_state=seed).partial_fit(X).predict(X)))
+    assert np.mean(scores) > 0.97
 
 
 @pytest.mark.parametrize("begun", ["not at all", "by fit", "by partial_fit"])

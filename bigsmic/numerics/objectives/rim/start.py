@@ -94,14 +94,20 @@ def _centers(X: Floats, k: int, seed: int, known: Floats | None) -> tuple[Floats
 
 
 def _spread(X: Floats, k: int, rng: np.random.Generator, known: Floats | None) -> Floats:
-    """Known centres, and rows drawn with a probability that grows with the squared distance from earlier centres."""
+    """Known centres, and rows by greedy k-means++ (Arthur and Vassilvitskii 2007; the variant of scikit-learn).
+
+    Of a few rows drawn with a probability that grows with the squared distance from earlier centres, the one that
+    leaves the smallest sum of squares. A single draw puts two centres into one cluster where the sum is spread thin.
+    """
     centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
     distance = np.min([_squares(X, center) for center in centers], axis=0)
+    draws = 2 + int(np.log(k))
     while len(centers) < k and distance.sum() > 0:
         total = np.cumsum(distance, dtype=np.float64)
-        row = X[min(np.searchsorted(total, rng.random() * total[-1], side="right"), len(X) - 1)]
+        drawn = np.searchsorted(total, rng.random(draws) * total[-1], side="right")
+        tried = [(row, np.minimum(distance, _squares(X, row))) for row in X[np.minimum(drawn, len(X) - 1)]]
+        row, distance = min(tried, key=lambda pair: float(pair[1].sum(dtype=np.float64)))
         centers.append(row)
-        np.minimum(distance, _squares(X, row), out=distance)
     return np.array(centers, np.float32)
 
 
