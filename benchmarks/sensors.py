@@ -8,8 +8,9 @@
 the same summary features by NumPy, a function for each. ``activities`` has the chest-mounted accelerometer of 15 people
 and seven activities: windows of 4 s, every 2 s (52 Hz), summary and spectral features, and clusters of every person and
 of all, as many as activities, or as many as activities of equal size would have their entropy; k-means, a Gaussian
-mixture and a Gaussian HMM (hmmlearn) see the same features, scaled. ``machine`` has two simulated days with five
-regimes, for five seeds: windows of 60 s. Windows in which the activity changes, or is none, are not scored. ARI.
+mixture, a Gaussian HMM (hmmlearn), Leiden and UMAP + HDBSCAN see the same features, scaled. ``machine`` has two
+simulated days with five regimes, for five seeds: windows of 60 s. Windows in which the activity changes, or is none,
+are not scored. ARI.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import numpy as np
 from _data import _file as raw
 from _harness import measure, save, table
 from _ours import ari
+from _peers import Rows, leiden, umap_hdbscan
 
 import bigsmic
 from bigsmic.features import windows
@@ -206,7 +208,21 @@ def _hmm(Z, c, lengths):
     return model.predict(Z, lengths)
 
 
-PEERS = {"k-means": _kmeans, "Gaussian mixture": _mixture, "Gaussian HMM": _hmm}
+def _leiden(Z, c, lengths):
+    return leiden(Rows(Z.astype(np.float32), c, 0))
+
+
+def _umap_hdbscan(Z, c, lengths):
+    return umap_hdbscan(Rows(Z.astype(np.float32), c, 0))
+
+
+PEERS = {
+    "k-means": _kmeans,
+    "Gaussian mixture": _mixture,
+    "Gaussian HMM": _hmm,
+    "Leiden": _leiden,
+    "UMAP + HDBSCAN": _umap_hdbscan,
+}
 
 
 if __name__ == "__main__":
