@@ -833,18 +833,23 @@ def test_parts_are_disputed_where_labelings_disagree_on_them(disputed):
 
 
 @pytest.mark.parametrize(
-    ("agreed", "cut_off", "association", "taken"),
+    ("agreed", "cut_off", "association", "more_modular", "taken"),
     [
-        (True, (10, 9), 0.6, 1),
-        (False, (10, 9), 0.6, 0),  # other seeds show other valleys
-        (True, (9, 9), 0.6, 0),
-        (True, (10, 9), 0.59, 0),  # most of the weight of crumbs lies outside
-        (True, (np.inf, 9), 0.6, 1),
-        (True, (np.inf, np.inf), 0.6, 0),
+        (True, (10, 9), 0.6, -0.1, 1),
+        (False, (10, 9), 0.6, -0.1, 0),  # other seeds show other valleys
+        (True, (9, 9), 0.6, -0.1, 0),
+        (True, (10, 9), 0.59, -0.1, 0),  # most of the weight of crumbs lies outside
+        (True, (np.inf, 9), 0.6, -0.1, 1),
+        (True, (np.inf, np.inf), 0.6, -0.1, 0),
+        (False, (10, 9), 0.6, -0.004, 1),  # as modular as those by density
+        (False, (9, 9), 0.6, -0.004, 0),
+        (False, (9, 9), 0.6, 0.004, 0),
+        (False, (9, 10), 0.6, 0.006, 1),
+        (False, (np.inf, np.inf), 0.6, 0.1, 0),  # a cluster is empty
     ],
 )
-def test_labels_by_valleys_are_taken_where_density_has_cut_off_more_rows(
-    monkeypatch, agreed, cut_off, association, taken
+def test_labels_by_valleys_are_taken_where_density_cuts_off_more_rows_or_they_are_more_modular(
+    monkeypatch, agreed, cut_off, association, more_modular, taken
 ):
     specs = SimpleNamespace(valley_sets=[1], fine_sets=range(0))
     context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
@@ -853,6 +858,7 @@ def test_labels_by_valleys_are_taken_where_density_has_cut_off_more_rows(
     monkeypatch.setattr(choice, "agree_on_shown", lambda run: agreed)
     monkeypatch.setattr(choice, "_rows_cut_off", lambda context, w: cut_off[w])
     monkeypatch.setattr(choice, "associations", lambda context: {1: association})
+    monkeypatch.setattr(choice, "modularities", lambda context: (0.5, 0.5 + more_modular))
     assert choice.best_claim(context) == taken
 
 
@@ -923,6 +929,8 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypat
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
     monkeypatch.setattr(choice, "agree_on_shown", lambda run: False)
+    monkeypatch.setattr(choice, "_rows_cut_off", lambda context, w: 0.0)
+    monkeypatch.setattr(choice, "modularities", lambda context: np.zeros(3))
     assert choice.best_claim(context) == taken
 
 

@@ -28,6 +28,8 @@ FAINT, FLAT = 1.0, -0.5
 """Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
 cluster is: excess kurtosis from which on they are not. Below it are two Gaussians of the same size that are more than
 two standard deviations apart, so that their density has two peaks."""
+SAME_MODULARITY = 0.005
+"""Difference of modularities that says nothing: labelings of another seed have as much."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -76,6 +78,8 @@ def best_claim(context: Context) -> int:
     - Distances tell which groups belong together, and the graph does not.
     - The data show clusters, on which the labelings agree, and density has cut off more rows from their cluster
       (:func:`_rows_cut_off`); clusters by valleys may not be crumbs.
+    - They have more modularity, which prefers even sizes, as density does; or as much, and density has cut off more rows.
+      In many columns clusters that touch show few valleys, and labelings need not agree on these.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
     """
@@ -87,9 +91,13 @@ def best_claim(context: Context) -> int:
     (by_valleys,) = others
     are_few, are_shown = bool(specs_of(context).fine_sets), agree_on_shown(context.run)
     are_crumbs = associations(context)[by_valleys] < LEAST_ASSOCIATION
+    cut_off = _rows_cut_off(context, by_valleys)
+    cut_off_less = cut_off < _rows_cut_off(context, by_density)
+    more_modular = modularities(context)[by_valleys] - modularities(context)[by_density]
     have_claim = (
         are_joined(context.run, context.settings.n_clusters)
-        or (are_shown and not are_crumbs and _rows_cut_off(context, by_density) > _rows_cut_off(context, by_valleys))
+        or (cut_off_less and are_shown and not are_crumbs)
+        or (np.isfinite(cut_off) and more_modular > (-SAME_MODULARITY if cut_off_less else SAME_MODULARITY))
         or (are_few and _cuts_less(context, by_valleys, by_density))
     )
     return by_valleys if have_claim else by_density
