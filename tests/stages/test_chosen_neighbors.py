@@ -178,13 +178,15 @@ def test_usual_distances_of_fitted_rows_are_those_of_new_rows(fitted):
 
 
 def test_wide_clusters_beside_narrow_ones_in_many_columns_are_found():
-    draw = np.random.default_rng(2)
-    y = np.repeat(np.arange(6), 150)
-    spread = np.linspace(0.5, 1.8, 6)[y, None]
-    X = (0.6 * draw.normal(size=(6, 40))[y] + spread * draw.normal(size=(900, 40))).astype(np.float32)
-    options = {"n_threads": 1, "valleys": False, "scale": None}
-    scores = [ari(y, bigsmic.fit(X, 6, n_candidates=number, **options).labels) for number in (20, None)]
-    assert scores[1] > scores[0] + 0.1
+    options, scores = {"n_threads": 1, "valleys": False, "scale": None}, []
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        y = np.repeat(np.arange(6), 150)
+        spread = np.linspace(0.5, 1.8, 6)[y, None]
+        X = (0.6 * draw.normal(size=(6, 40))[y] + spread * draw.normal(size=(900, 40))).astype(np.float32)
+        scores.append([ari(y, bigsmic.fit(X, 6, n_candidates=number, **options).labels) for number in (20, None)])
+    nearest, chosen = np.mean(scores, axis=0)
+    assert chosen > nearest + 0.1
 
 
 def test_a_fit_that_was_stopped_in_the_second_search_goes_on(fitted, tmp_path):
