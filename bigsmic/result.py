@@ -18,6 +18,7 @@ from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.stages import columns, numbering
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run, names_of
+from bigsmic.tables import count
 from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.updates.views import ArchiveViews
@@ -428,17 +429,17 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return rows_of(data, lengths)
 
     def __repr__(self) -> str:
+        rows = f"{count(self.diagnostics['rows'], 'row')} x {count(self.diagnostics['columns'], 'column')}"
         if self.settings.undecided:
             return (
-                f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
-                f"  {self._open_line()}\n"
+                f"Result of {rows}, not yet cut\n  {self._open_line()}\n"
                 + "".join(f"{line}\n" for line in self._scale_lines())
                 + f"  run        {self.location}"
             )
         numbers = self.numbers
         sizes = np.bincount(self.labels[self.labels >= 0], minlength=self._n_columns)[numbers]
         lines = [
-            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {len(numbers)} clusters",
+            f"Result of {rows}, {count(len(numbers), 'cluster')}",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
         lines += [f"  names      {_listed(self.names)}"] if self.names else []

@@ -86,6 +86,15 @@ def rendered(page: "Page") -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+def count(number: int, singular: str, plural: str = "") -> str:
+    """A number with its noun, in the singular for 1.
+
+    >>> count(1, "row"), count(1234, "row"), count(2, "valley"), count(0, "axis", "axes")
+    ('1 row', '1,234 rows', '2 valleys', '0 axes')
+    """
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
 def bytes_text(size: float) -> str:
     """Bytes in readable form, such as ``"1.5 GiB"``."""
     power = min(int(math.log2(max(size, 1)) // 10), len(UNITS) - 1)

@@ -156,6 +156,11 @@ def test_repr_says_what_was_found(result):
     assert page.count("<tr>") == page.count("</tr>") == len(text.splitlines()) - 1
 
 
+def test_one_cluster_and_one_column_are_singular():
+    result = bigsmic.fit(np.arange(700, dtype=np.float32)[:, None], 1)
+    assert repr(result).startswith("Result of 700 rows x 1 column, 1 cluster\n")
+
+
 @pytest.mark.parametrize("result", ["consensus", "auto"], indirect=True)
 def test_a_fresh_process_opens_the_same(result, blobs, tmp_path):
     np.save(tmp_path / "X.npy", blobs[0][:50])

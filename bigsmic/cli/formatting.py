@@ -10,7 +10,7 @@ import numpy as np
 
 from bigsmic.errors import PlanError
 from bigsmic.store import absolute, is_local
-from bigsmic.tables import bytes_text, folded, tables
+from bigsmic.tables import bytes_text, count, folded, tables
 from bigsmic.types import Integers
 
 LABELS_AT_ONCE = 1 << 20
@@ -180,9 +180,9 @@ def demo_opening(simulator: Any, folder: Any) -> Any:
     n, d = simulator.shape
     return [
         folded(
-            f"{n:,} spikes of {simulator.n_units} simulated neurons, recorded by the {simulator.n_channels} wires of "
-            f"a tetrode for {simulator.n_samples} samples each: {n:,} rows x {d} columns in {folder}/archive.zarr, to "
-            "be clustered without their true labels."
+            f"{n:,} spikes of {count(simulator.n_units, 'simulated neuron')}, recorded by the {simulator.n_channels} "
+            f"wires of a tetrode for {simulator.n_samples} samples each: {n:,} rows x {d} columns in "
+            f"{folder}/archive.zarr, to be clustered without their true labels."
         ),
         "",
     ]
@@ -205,8 +205,8 @@ def demo_page(document: Any, kept: Any) -> Any:
     page = [
         "",
         folded(
-            f"{len(clusters)} clusters found in {document['seconds']:.1f} s with {bytes_text(document['peak_bytes'])} "
-            "of memory at most. Compared with the true neurons:"
+            f"{count(len(clusters), 'cluster')} found in {document['seconds']:.1f} s with "
+            f"{bytes_text(document['peak_bytes'])} of memory at most. Compared with the true neurons:"
         ),
         "",
         *tables(clusters),

@@ -22,6 +22,7 @@ from bigsmic.nightly.steps import (
 from bigsmic.nightly.wording import told_by_keys
 from bigsmic.report.rendering import needed
 from bigsmic.store import WorkFolder
+from bigsmic.tables import count
 from bigsmic.types import Progress, StorageOptions, StrPath
 
 
@@ -57,9 +58,9 @@ class Outcome:
     def sentence(self) -> str:
         """The result as a sentence."""
         if not self.night:
-            return f"Nothing to do: {self.rows:,} rows, as before."
+            return f"Nothing to do: {count(self.rows, 'row')}, as before."
         refit, fitted, found = (self.steps.get(name, {}) for name in ("decide", "fit", "label"))
-        begun = f"Night {self.night}{', begun by an earlier call' if self.resumed else ''}: {self.rows:,} rows"
+        begun = f"Night {self.night}{', begun by an earlier call' if self.resumed else ''}: {count(self.rows, 'row')}"
         parts = [f"{found['new']:,} of them new, {found['novel']:,} novel"] if found.get("new", -1) >= 0 else []
         parts += [f"fitted ({refit['refit']}), {_clusters(fitted)}"] if refit.get("refit") else ["no refit"]
         parts += [f"{len(self.steps['tidy']['deleted'])} old deleted"] if self.steps["tidy"]["deleted"] else []
@@ -75,7 +76,8 @@ class Outcome:
 def _clusters(fitted: dict[str, Any]) -> str:
     if not fitted["labels"]:
         return "no number of clusters found, so that the run before stays"
-    return f"{fitted['clusters']} clusters" + (f": {fitted['sentence'].rstrip('.')}" if "sentence" in fitted else "")
+    said = f": {fitted['sentence'].rstrip('.')}" if "sentence" in fitted else ""
+    return f"{count(fitted['clusters'], 'cluster')}{said}"
 
 
 def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progress: Progress = None) -> Outcome:

@@ -2,19 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from bigsmic.tables import seconds_text
-
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def count(number: int, singular: str, plural: str = "") -> str:
-    """A number of things.
-
-    >>> count(1, "row"), count(1234, "row"), count(2, "valley"), count(0, "axis", "axes")
-    ('1 row', '1,234 rows', '2 valleys', '0 axes')
-    """
-    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
-
 
 def percent(share: float) -> str:
     """A share in percent; a positive one is never shown as 0, and one below 1 never as 100.
@@ -27,27 +14,6 @@ def percent(share: float) -> str:
     if share < 0.001:
         return "under 0.1%"
     return "over 99.9%" if share > 0.999 else f"{100 * share:.1f}%"
-
-
-def size(n_bytes: float) -> str:
-    """Bytes.
-
-    >>> size(0), size(1536), size(3 << 30)
-    ('0 B', '1.5 KiB', '3.0 GiB')
-    """
-    power = 0
-    while n_bytes >= 1024 and power < len(UNITS) - 1:
-        n_bytes, power = n_bytes / 1024, power + 1
-    return f"{n_bytes:.0f} B" if power == 0 else f"{n_bytes:.1f} {UNITS[power]}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, or minutes or hours for long durations.
-
-    >>> duration(0.04), duration(75.2), duration(600), duration(9000)
-    ('0.04 s', '75 s', '10.0 min', '2.5 h')
-    """
-    return seconds_text(seconds)
 
 
 def listed(items: Iterable[object], most: int = 8) -> str:

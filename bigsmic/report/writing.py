@@ -25,9 +25,9 @@ from bigsmic.report.pages import (
 )
 from bigsmic.report.rendering import MARK, first_line, needed, render
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count
 from bigsmic.spelling import refuse_unknown
 from bigsmic.store import WrittenFile
+from bigsmic.tables import count
 from bigsmic.types import StorageOptions, StrPath
 from bigsmic.version import __version__
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bigsmic.report import WIDTH, Facts, Figure, Paragraph, Part, Section, Table, drawings
-from bigsmic.report.words import count
+from bigsmic.tables import count
 
 UNCERTAIN = 20
 """Number of rows shown."""
@@ -52,7 +52,7 @@ def _weights(result: Any) -> list[Section]:
     caption = "Weights of the classifier on the unscaled columns: red is evidence for the cluster, blue against it."
     if shown < coef.shape[1]:
         caption += f" The {shown} columns with the largest weights of {coef.shape[1]:,}."
-    alt = f"Weights of {len(result.numbers)} clusters on {shown} columns, as an image"
+    alt = f"Weights of {count(len(result.numbers), 'cluster')} on {count(shown, 'column')}, as an image"
     figure = Figure(draw, alt, caption, (WIDTH, height))
     return [Section("weights", "Weights of RIM", [figure])]
 

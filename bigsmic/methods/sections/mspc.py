@@ -3,7 +3,8 @@
 from typing import Any
 
 from bigsmic.report import WIDTH, Figure, Finding, Part, Section, Table, drawings
-from bigsmic.report.words import count, listed
+from bigsmic.report.words import listed
+from bigsmic.tables import count
 
 LEAST_MSP = 0.7
 """Separation probability below which both sides of a hyperplane are considered to overlap."""

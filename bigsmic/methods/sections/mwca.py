@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.report import Figure, Finding, Section, Table, drawings
-from bigsmic.report.words import count
+from bigsmic.tables import count
 from bigsmic.types import Floats
 from bigsmic.views.passes import Block, Sight
 
@@ -66,7 +66,7 @@ def _memberships(result: Any) -> list[Section]:
     draw = drawings.shares(mean_memberships(result), ("membership in cluster", "rows of cluster"))
     side = min(7.0, 2.5 + 0.15 * c)
     caption = "Mean membership of the rows of each cluster in every cluster: off the diagonal, clusters share rows."
-    alt = f"Mean memberships of the rows of {len(result.numbers)} clusters, as an image"
+    alt = f"Mean memberships of the rows of {count(len(result.numbers), 'cluster')}, as an image"
     figure = Figure(draw, alt, caption, (side + 1, side))
     return [Section("memberships", "Memberships", [figure])]
 

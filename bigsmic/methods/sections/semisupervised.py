@@ -3,7 +3,8 @@
 from typing import Any
 
 from bigsmic.report import Finding, Paragraph, Part, Section, Table
-from bigsmic.report.words import count, percent
+from bigsmic.report.words import percent
+from bigsmic.tables import count
 
 MOST_LINKS = 50
 """Number of violated links of each kind that are shown."""

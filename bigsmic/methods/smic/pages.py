@@ -3,7 +3,7 @@
 from typing import Any
 
 from bigsmic.report import WIDTH, Figure, Part, Section, Table, drawings
-from bigsmic.report.words import count
+from bigsmic.tables import count
 
 MOST_PAIRS = 40
 """Number of pairs of clusters that are shown, those with the weakest valleys."""

@@ -8,7 +8,8 @@ import numpy as np
 from bigsmic import plots
 from bigsmic.report.document import WIDTH, Figure, Part, Section, Table
 from bigsmic.report.subject import EXAMPLES, Subject
-from bigsmic.report.words import count, listed
+from bigsmic.report.words import listed
+from bigsmic.tables import count
 
 COLUMNS = 3
 """Number of columns of each cluster that are listed."""

@@ -8,8 +8,8 @@ from bigsmic import plots
 from bigsmic.plots.columns import are_ordered
 from bigsmic.report.document import WIDTH, Figure, Part, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count, listed
-from bigsmic.tables import drawn_width, shortened
+from bigsmic.report.words import listed
+from bigsmic.tables import count, drawn_width, shortened
 from bigsmic.views.columns import ColumnTable
 
 AT_ONCE = 20

@@ -2,7 +2,7 @@
 
 from bigsmic.report.document import Paragraph, Section, Table
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count
+from bigsmic.tables import count
 
 
 def section(subject: Subject) -> Section | None:

@@ -2,7 +2,7 @@
 
 from bigsmic.report.document import Section, Table
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import size
+from bigsmic.tables import bytes_text
 
 COLUMNS = ("Stage", "Seconds", "CPU seconds", "Share of CPU, %", "Peak memory")
 
@@ -23,4 +23,4 @@ def section(subject: Subject) -> Section | None:
 
 def _cells(cost: dict[str, float], total: float) -> tuple[float, float, float, str]:
     wall, cpu = round(cost["wall"], 2), round(cost["cpu"], 2)
-    return wall, cpu, round(100 * cost["cpu"] / total, 1), size(cost["peak_bytes"])
+    return wall, cpu, round(100 * cost["cpu"] / total, 1), bytes_text(cost["peak_bytes"])

@@ -6,7 +6,7 @@ from bigsmic import plots
 from bigsmic.errors import AbsentResultError
 from bigsmic.report.document import WIDTH, Figure, Paragraph, Part, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count
+from bigsmic.tables import count
 
 SIZE = (WIDTH, 5.2)
 

@@ -5,7 +5,7 @@ from functools import partial
 from bigsmic import plots
 from bigsmic.report.document import WIDTH, Figure, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count
+from bigsmic.tables import count
 
 
 def section(subject: Subject) -> Section | None:

@@ -6,9 +6,10 @@ import numpy as np
 
 from bigsmic.report.document import Facts, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count, duration, listed, size
+from bigsmic.report.words import listed
 from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.settings.options import options_of
+from bigsmic.tables import bytes_text, count, seconds_text
 
 MOST_CHARACTERS = 200
 """Largest length of the text of a setting's value."""
@@ -79,7 +80,7 @@ def _costs(found: dict[str, Any]) -> str:
     stages = found.get("stages", {}).values()
     wall, cpu = (sum(stage[name] for stage in stages) for name in ("wall", "cpu"))
     peak = max((stage["peak_bytes"] for stage in stages), default=0)
-    return f"{duration(wall)}, of processors {duration(cpu)}; {size(peak)} of memory at most"
+    return f"{seconds_text(wall)}, of processors {seconds_text(cpu)}; {bytes_text(peak)} of memory at most"
 
 
 def _versions(found: dict[str, Any]) -> str:

@@ -7,8 +7,9 @@ import numpy as np
 from bigsmic.report.document import Command, Finding, Part, Section
 from bigsmic.report.subject import Subject
 from bigsmic.report.tally import FEW_AGREE, UNSURE
-from bigsmic.report.words import count, listed, percent
+from bigsmic.report.words import listed, percent
 from bigsmic.runtime.diagnostics import MOST_CONSTANT
+from bigsmic.tables import count
 
 LEAST_RECALL = 0.9
 """Recall of neighbours below which the graph does not represent the rows."""
