@@ -39,7 +39,7 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
         return "columns divided by their standard deviation: features of windows are in different units"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
-        return f"columns divided by their standard deviation{_own_spreads(found)}: they show no shared unit ({alike})"
+        return f"columns divided by their standard deviation{own_spreads(found)}: they show no shared unit ({alike})"
     seen = {"neighbors": alike, "order": "they are in order of spread, like principal components"}
     return f"not divided: columns share a unit ({seen.get(found['sign']) or _widest(found)})"
 
@@ -49,7 +49,7 @@ def _widest(found: Mapping[str, Any]) -> str:
     return f"the widest is {1 / found['narrowest']:.1f} times as wide as the narrowest"
 
 
-def _own_spreads(found: Mapping[str, Any]) -> str:
+def own_spreads(found: Mapping[str, Any]) -> str:
     """What is said of columns that are not divided by their standard deviations."""
     if found["scale"] != "mixed":
         return ""

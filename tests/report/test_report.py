@@ -136,6 +136,22 @@ def test_what_ran(results, page):
     assert f"numpy {np.__version__}" in text
 
 
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        ("standard", "divided by their standard deviation"),
+        ("mixed", "divided by their standard deviation, 1 in which one value prevails by the distance of the others"),
+        ("variance", "divided by their variance"),
+        ("range", "divided by half of their range"),
+        (None, "taken as they are"),
+    ],
+)
+def test_a_given_scale_is_said_as_what_it_does(blobs, undrawn, tmp_path, scale, said):
+    rows = np.column_stack([blobs[0], np.arange(len(blobs[0])) % 4 == 0])
+    bigsmic.fit(rows, 2, method="mspc", scale=scale).report(tmp_path / "page.html", map_rows=0)
+    assert f"Columns {said}" in Page(tmp_path / "page.html").text("run")
+
+
 def test_clusters_are_those_of_the_result(results, page):
     result = results("smic")
     rows, examples = page("smic").tables("clusters")

@@ -7,12 +7,20 @@ import numpy as np
 from bigsmic.report.document import Facts, Section
 from bigsmic.report.subject import Subject
 from bigsmic.report.words import listed
-from bigsmic.runtime.diagnostics import scaling_text
+from bigsmic.runtime.diagnostics import own_spreads, scaling_text
 from bigsmic.settings.options import options_of
 from bigsmic.tables import bytes_text, count, seconds_text
 
 MOST_CHARACTERS = 200
 """Largest length of the text of a setting's value."""
+SCALES = {
+    None: "taken as they are",
+    "standard": "divided by their standard deviation",
+    "mixed": "divided by their standard deviation",
+    "variance": "divided by their variance",
+    "range": "divided by half of their range",
+}
+"""What a given `scale` does to columns; see :func:`bigsmic.numerics.moments.scaler`."""
 
 
 def section(subject: Subject) -> Section:
@@ -71,9 +79,11 @@ def _shortened(value: object) -> str:
 
 
 def _scaling(found: dict[str, Any]) -> str:
-    scale = found.get("scaling", {}).get("scale", "")
-    said = {None: "taken as they are", "": ""}.get(scale, f"divided by their {scale} deviation")
-    return scaling_text(found) or said
+    """How columns were scaled: as the fit chose, or as it was told."""
+    scaling = found.get("scaling", {})
+    if "scale" not in scaling:  # of a graph
+        return ""
+    return scaling_text(found) or f"{SCALES[scaling['scale']]}{own_spreads(scaling)}"
 
 
 def _costs(found: dict[str, Any]) -> str:
