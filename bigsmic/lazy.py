@@ -59,6 +59,7 @@ class Lazily:
         Parameters
         ----------
         method : str
+            Messages begin with its name.
         rows : dask array, shape (m, d)
             Chunk sizes along the rows may be unknown.
         answer : Answer
@@ -66,8 +67,9 @@ class Lazily:
         Raises
         ------
         InputError
+            `rows` are no dask array of real numbers with so many columns.
         """
-        self._check(rows)
+        self._check(rows, method)
         if rows.numblocks[1] > 1:
             rows = rows.rechunk({1: -1})
         model = delayed(self.model, name=self.key, traverse=False)
@@ -76,18 +78,18 @@ class Lazily:
             shape = {"chunks": (rows.chunks[0], (answer.width,))}
         return rows.map_blocks(_answer, model, method, name=None, dtype=answer.dtype, meta=answer.meta, **shape)
 
-    def _check(self, rows: Any) -> None:
+    def _check(self, rows: Any, who: str) -> None:
         if not isinstance(rows, Array):
-            raise InputError(f"predict: got a dask {type(rows).__name__}; give a dask array or dataframe")
-        refuse_other_rank("predict", rows.shape)
+            raise InputError(f"{who}: got a dask {type(rows).__name__}; give a dask array or dataframe")
+        refuse_other_rank(who, rows.shape)
         if rows.dtype.kind not in "fiub" or not isinstance(rows._meta, np.ndarray):
             raise InputError(
-                f"predict: the dask array has chunks of {type(rows._meta).__name__}, dtype {rows.dtype}; convert them "
+                f"{who}: the dask array has chunks of {type(rows._meta).__name__}, dtype {rows.dtype}; convert them "
                 "to dense arrays of numbers"
             )
         if not np.isnan(rows.shape[1]) and rows.shape[1] != self.columns:
             raise InputError(
-                f"predict: X has {rows.shape[1]} features, but the fit was made with {self.columns} features; "
+                f"{who}: X has {rows.shape[1]} features, but the fit was made with {self.columns} features; "
                 f"give rows of {self.columns} columns"
             )
 

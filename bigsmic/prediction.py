@@ -106,10 +106,10 @@ def predict(  # noqa: PLR0913
     asked = {"location": out, "storage_options": reading.get("storage_options"), "overwrite": overwrite}
     share_arena()
     if context.settings.precomputed:
-        rows = _graph_rows(context, data, reading.get("rows"))
+        rows = _graph_rows(context, data, reading.get("rows"), "predict")
         group = None if out is None else _group(asked, context, SparseRows(rows))
         return _keep(group, *_predict_graph(context, rows))
-    source = _open(context, data, reading)
+    source = _open(context, data, reading, "predict")
     m, rows = source.shape[0], rows_at_once(context.d)
     group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
@@ -171,9 +171,9 @@ def score_rows(  # noqa: PLR0913
     share_arena()
     if context.settings.precomputed:
         score_block = _scorer(context, score)
-        of_blocks = _graph_neighbors(context, _graph_rows(context, data, reading.get("rows")))
+        of_blocks = _graph_neighbors(context, _graph_rows(context, data, reading.get("rows"), score))
         return np.concatenate([score_block(*neighbors) for neighbors in of_blocks])
-    source = _open(context, data, reading)
+    source = _open(context, data, reading, score)
     m, rows = source.shape[0], rows_at_once(context.d)
     starts = range(0, m, rows)
     where = (engine, client, scheduler, n_threads)
@@ -210,17 +210,17 @@ def _tasks(report: Any, n_blocks: int) -> TaskOptions:
     return TaskOptions("predict", tick=ticks(report, "predict", n_blocks))
 
 
-def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
-    """The new rows, which must have the columns of the fitted ones."""
+def _open(context: Context, data: Any, reading: Mapping[str, Any], who: str) -> Source:
+    """The new rows, which must have the columns of the fitted ones; `who` is the method that asks, for messages."""
     rows = reading.get("rows")
     source = open_source(data, **{name: value for name, value in reading.items() if name != "rows"})
     d = source.shape[1]
     if d != context.d:
         raise InputError(
-            f"predict: X has {d} features, but the fit was made with {context.d} features; "
+            f"{who}: X has {d} features, but the fit was made with {context.d} features; "
             f"give rows of {context.d} columns"
         )
-    columns.refuse_others(context.run, source.column_names, "predict")
+    columns.refuse_others(context.run, source.column_names, who)
     selected: Source = select_rows(source, rows, leave_out=False)
     return selected
 
@@ -263,6 +263,11 @@ class Predictor:
     source: Source
     rows: int
 
+    @property
+    def who(self) -> str:
+        """Method that asks, for messages."""
+        return "predict"
+
     @cached_property
     def assessor(self) -> Assessor:
         """The method's model; for a single cluster a constant one, as the fit has no artifacts then."""
@@ -292,7 +297,8 @@ class Predictor:
         hi = lo + len(X)
         valid = self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
-        refuse_nonfinite(self.source, X, range(lo, hi) if valid is None else lo + np.flatnonzero(valid))
+        rows = range(lo, hi) if valid is None else lo + np.flatnonzero(valid)
+        refuse_nonfinite(self.source, X, rows, self.who)
         return X, valid
 
     def nothing(self) -> Predicted:
@@ -317,6 +323,11 @@ class ScorePredictor(Predictor):
     """
 
     score: str
+
+    @property
+    def who(self) -> str:
+        """Method that asks, for messages."""
+        return self.score
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
         """Scores of the block that begins with row `lo`, float32 (b,); NaN for invalid rows."""
@@ -375,23 +386,26 @@ def _keep(
     return arrays["labels"], arrays["posterior"]
 
 
-def _graph_rows(context: Context, data: Any, wanted: Any) -> csr_array:
-    """The wanted ones, or all, of rows of affinities or distances to the fitted rows: shape (m, n), sparse."""
+def _graph_rows(context: Context, data: Any, wanted: Any, who: str) -> csr_array:
+    """The wanted ones, or all, of rows of affinities or distances to the fitted rows: shape (m, n), sparse.
+
+    `who` is the method that asks, for messages.
+    """
     n, given = context.n, data if issparse(data) else np.asanyarray(data)
     what = "affinities" if context.settings.kernel == "precomputed" else "distances"
     if given.ndim != 2:
         raise InputError(
-            f"predict: expected a sparse matrix of {what} to the fitted rows, got {type(data).__name__} of shape "
+            f"{who}: expected a sparse matrix of {what} to the fitted rows, got {type(data).__name__} of shape "
             f"{given.shape}; give (m, {n})"
         )
     if given.shape[1] != n:
-        raise InputError(f"predict: X has {given.shape[1]} features, but the fit was made with {n} rows; give (m, {n})")
-    check_real_entries(given.dtype, "predict: X")
+        raise InputError(f"{who}: X has {given.shape[1]} features, but the fit was made with {n} rows; give (m, {n})")
+    check_real_entries(given.dtype, f"{who}: X")
     rows = canonical_csr(given)
     if not np.isfinite(rows.data).all():
-        raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; remove those entries")
+        raise NonFiniteError(f"{who}: the sparse matrix contains NaN or infinity; remove those entries")
     if rows.data.min(initial=0) < 0:
-        raise InputError(f"predict: X has negative {what}, down to {rows.data.min():.6g}; give {what} of at least 0")
+        raise InputError(f"{who}: X has negative {what}, down to {rows.data.min():.6g}; give {what} of at least 0")
     if wanted is None:
         return rows
     start, stop = range_of(wanted, rows.shape[0])
@@ -425,12 +439,15 @@ def _graph_neighbors(context: Context, rows: csr_array) -> Iterator[tuple[Intege
         yield nearest_entries(row, block.indices.astype(np.int64), values, block.shape[0], k)
 
 
-def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Integers) -> None:
-    """Raise NonFiniteError if rows of a source, whose numbers are given, contain NaN or infinity."""
+def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Integers, who: str) -> None:
+    """Raise NonFiniteError if rows of a source, whose numbers are given, contain NaN or infinity.
+
+    `who` is the method that asks, for the message.
+    """
     count, row, column = first_nonfinite(X)
     if count:
         raise NonFiniteError(
-            f"predict: {source.name} contains NaN or infinity: first at row {source.number(rows[row])}, column "
+            f"{who}: {source.name} contains NaN or infinity: first at row {source.number(rows[row])}, column "
             f"{column}; drop or impute these rows"
         )
 

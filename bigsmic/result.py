@@ -390,7 +390,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             )
         self._check_predicts(method)
         lazily = Lazily(self, self._context.d, self._key)
-        return lazily(method, self._dask_rows(data, lengths=False), Answer(dtype, width))
+        return lazily(method, self._dask_rows(data, method, lengths=False), Answer(dtype, width))
 
     @cached_property
     def _key(self) -> str:
@@ -407,25 +407,25 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         from bigsmic.prediction import predict
 
         self._check_predicts()
-        return predict(self._context, self._dask_rows(data, lengths=True), **options)
+        return predict(self._context, self._dask_rows(data, "predict", lengths=True), **options)
 
     def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any:
-        """Noise scores, or novelty, of new rows; `score` is the name of the model's method."""
+        """Noise scores, or novelty, of new rows; `score` is the name of the method."""
         from bigsmic.prediction import score_rows
 
         if _is_lazy(data, options):
             return self._ask(score, np.float32, data, options)
         self._check_predicts(score)
-        return score_rows(self._context, self._dask_rows(data, lengths=True), score, **options)
+        return score_rows(self._context, self._dask_rows(data, score, lengths=True), score, **options)
 
-    def _dask_rows(self, data: Any, lengths: bool) -> Any:
+    def _dask_rows(self, data: Any, who: str, lengths: bool) -> Any:
         """The rows; those of a dask dataframe as a dask array, once its columns are known to be those of the fit."""
         if not hasattr(data, "to_dask_array"):
             return data
         from bigsmic.lazy import rows_of
 
         if hasattr(type(data), "to_dask_array"):  # a Delayed has any attribute
-            columns.refuse_others(self._context.run, names_of(data), "predict")
+            columns.refuse_others(self._context.run, names_of(data), who)
         return rows_of(data, lengths)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from small_fits import BRIEF, cut_small
 import bigsmic
 from bigsmic import SMIC
 from bigsmic.datasets import TetrodeSimulator, uneven_blobs
-from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError
+from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError, NonFiniteError
 from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import resolve
 from bigsmic.stages import number_evidence
@@ -124,6 +124,15 @@ def test_other_options_of_scores_are_refused(found, rows, tmp_path):
         found.predict_noise(rows[0], out=tmp_path / "out")
     with pytest.raises(InputError, match="X has 2 features, but the fit was made with 8 features"):
         found.predict_noise(rows[0][:, :2])
+
+
+@pytest.mark.parametrize("score", ["predict_noise", "novelty"])
+@pytest.mark.parametrize("container", [np.asarray, dask.array.from_array])
+def test_refused_rows_are_told_by_the_method_that_was_called(found, rows, score, container):
+    with pytest.raises(InputError, match=f"^{score}: X has 2 features"):
+        getattr(found, score)(container(rows[0][:, :2]))
+    with pytest.raises(NonFiniteError, match=f"^{score}: array contains NaN or infinity: first at row 0, column 0"):
+        np.asarray(getattr(found, score)(container(rows[0][:10] * np.nan)))
 
 
 def test_results_travel_with_their_noise(found, rows):

@@ -174,7 +174,7 @@ class RIM(Clusterer):
         stream.learn(rows, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
         self._classify_by(coef, intercept, stream.memory.marginal)
-        self.labels_ = Logits(coef, intercept).labels(rows)
+        self.labels_ = LinearClassifier(coef, intercept).predict(rows)
         self.n_iter_ += 1
 
     def _settings(self) -> Settings:
@@ -209,32 +209,33 @@ class RIM(Clusterer):
     def decision_function(self, X: Rows) -> NDArray[np.float64] | Any:
         """Logits ``X @ coef_.T + intercept_``, float64, shape (m, c), lazy for a dask array or dataframe."""
         check_is_fitted(self)
-        return self._ask_logits("logits", X, np.float64, len(self.classes_))
+        return self._classify("decision_function", X, np.float64, len(self.classes_))
 
     def predict(self, X: Rows) -> Labels:
         """Labels of new rows, int32, shape (m,)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict(X)
-        return self._ask_logits("labels", X, np.int32)
+        return self._classify("predict", X, np.int32)
 
     def predict_proba(self, X: Rows) -> Posterior:
         """Posteriors of new rows, float32, shape (m, c)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict_proba(X)
-        return self._ask_logits("posterior", X, np.float32, len(self.classes_))
+        return self._classify("predict_proba", X, np.float32, len(self.classes_))
 
-    def _ask_logits(self, what: str, X: Any, dtype: DTypeLike, width: int | None = None) -> Any:
-        classifier = Logits(self.coef_, self.intercept_)
+    def _classify(self, method: str, X: Any, dtype: DTypeLike, width: int | None = None) -> Any:
+        """Results of a method of the classifier for rows: as an array, or lazy for a dask array or dataframe."""
+        classifier = LinearClassifier(self.coef_, self.intercept_)
         if not in_blocks(X):
-            return getattr(classifier, what)(self._in_memory(X, reset=False))
+            return getattr(classifier, method)(self._in_memory(X, reset=False))
         if not hasattr(X, "dask"):
-            return np.concatenate([getattr(classifier, what)(rows) for rows in self._in_blocks(X)])
+            return np.concatenate([getattr(classifier, method)(rows) for rows in self._in_blocks(X, method)])
         from bigsmic.lazy import Answer, Lazily, rows_of
 
         lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
-        return lazily(what, rows_of(self._rows(X, reset=False), lengths=False), Answer(dtype, width))
+        return lazily(method, rows_of(self._rows(X, reset=False), lengths=False), Answer(dtype, width))
 
     def _in_memory(self, X: Any, reset: bool) -> NDArray[Any]:
         """Rows in memory, refused as by `fit`: scikit-learn takes masked entries, and times, for numbers."""
@@ -244,13 +245,13 @@ class RIM(Clusterer):
             raise InputError(f"input: dtype {rows.dtype} is not real or integer; convert the array to a numeric dtype")
         return rows
 
-    def _in_blocks(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Rows that are not in memory, block by block, after none."""
+    def _in_blocks(self, X: Any, who: str) -> Iterator[NDArray[Any]]:
+        """Rows that are not in memory, block by block, after none; `who` is the method that asks, for messages."""
         source = open_source(X)
-        refuse_other_columns(source, self.n_features_in_, "predict")
-        columns.refuse_other_names(self._names, source.column_names, "predict")
+        refuse_other_columns(source, self.n_features_in_, who)
+        columns.refuse_other_names(self._names, source.column_names, who)
         yield np.empty((0, self.n_features_in_))
-        for _, rows in blocks(source):
+        for _, rows in blocks(source, who):
             yield rows
 
     def score(self, X: Rows, y: object = None) -> float:
@@ -289,7 +290,7 @@ def _refuse_paths(X: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Logits:
+class LinearClassifier:
     """A linear classifier of unscaled rows.
 
     Parameters
@@ -301,8 +302,8 @@ class Logits:
     coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
 
-    def logits(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Float64, shape (m, c). Where they overflow, those of a nearer row in the same direction."""
+    def decision_function(self, X: NDArray[Any]) -> NDArray[np.float64]:
+        """Logits, float64, shape (m, c). Where they overflow, those of a nearer row in the same direction."""
         X = X.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             found: NDArray[np.float64] = X @ self.coef.T + self.intercept
@@ -312,13 +313,13 @@ class Logits:
             found[far] = units / np.abs(units).max(axis=1, keepdims=True) * FAR
         return found
 
-    def labels(self, X: NDArray[Any]) -> NDArray[np.int32]:
-        """Int32, shape (m,)."""
-        labels: NDArray[np.int32] = self.logits(X).argmax(axis=1).astype(np.int32)
+    def predict(self, X: NDArray[Any]) -> NDArray[np.int32]:
+        """Labels, int32, shape (m,)."""
+        labels: NDArray[np.int32] = self.decision_function(X).argmax(axis=1).astype(np.int32)
         return labels
 
-    def posterior(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Float32, shape (m, c)."""
+    def predict_proba(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Posteriors, float32, shape (m, c)."""
         with np.errstate(under="ignore"):
-            posterior: NDArray[np.float32] = softmax(self.logits(X), axis=1).astype(np.float32)
+            posterior: NDArray[np.float32] = softmax(self.decision_function(X), axis=1).astype(np.float32)
         return posterior

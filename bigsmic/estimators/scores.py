@@ -41,7 +41,9 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     """
     source = _opened(data, result.diagnostics["columns"])
     drawn = draw_rows(source.shape[0], LSMI_ROWS, seed, "score")
-    X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in blocks(source)])
+    X = np.concatenate(
+        [rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in blocks(source, "score")]
+    )
     labels = result.predict(X)
     X, labels = X[labels >= 0], labels[labels >= 0]
     if len(np.unique(labels)) < 2:  # which tell nothing of rows; the estimate would be slightly negative
@@ -65,7 +67,7 @@ def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> 
     (model, scaler), total = classifier, None
     source = _opened(data, len(scaler.factor))
     with one_thread():
-        for _, X in blocks(source):
+        for _, X in blocks(source, "score"):
             sums = linear_information(scaler.within_reach(X), model)
             total = sums if total is None else total + sums
     return float(objective(total, aim.prior, aim.tau) - penalty(model, aim.reg))
@@ -88,9 +90,9 @@ def refuse_other_columns(source: Source, d: int, who: str) -> None:
         )
 
 
-def blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
-    """First row and rows of every block of a source."""
+def blocks(source: Source, who: str) -> Iterator[tuple[int, NDArray[Any]]]:
+    """First row and rows of every block of a source; `who` is the method that asks, for messages."""
     for lo, hi in itertools.pairwise(int(b) for b in block_sizes.DEFAULT.source_bounds(*source.shape)):
         X = source.read(lo, hi)
-        refuse_nonfinite(source, X, range(lo, hi))
+        refuse_nonfinite(source, X, range(lo, hi), who)
         yield lo, X
