@@ -297,7 +297,7 @@ def test_senseless_parameters_are_refused():
         *((MachineSimulator, name, np.inf) for name in ("rate", "hold", "variation", "drift")),
         (MachineSimulator, "drift", np.nan),
         (TetrodeSimulator, "apart", np.inf),  # looked for units so far apart without end
-        *((MixtureSimulator, "size_exponent", value) for value in (np.nan, -np.inf)),
+        *itertools.product((MixtureSimulator, TetrodeSimulator), ["size_exponent"], (np.nan, -np.inf)),
         (MixtureSimulator, "separation", np.inf),
     ],
 )

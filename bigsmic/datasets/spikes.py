@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require, require_at_most
+from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require, require_at_most, require_finite
 from bigsmic.errors import InputError
 from bigsmic.types import Floats, Integers, Sample
 
@@ -174,6 +174,7 @@ class TetrodeSimulator(BlockSimulator):
             require(name, getattr(self, name), least)
         for name, most in _MOST.items():
             require_at_most(name, getattr(self, name), most)
+        require_finite("size_exponent", self.size_exponent)
         low, high = self.amplitudes
         require("amplitudes[0]", low, 1)
         require("amplitudes[1]", high, low)

@@ -248,8 +248,8 @@ def as_features(features: Feature | Sequence[Feature]) -> tuple[Feature, ...]:
     return found
 
 
-def channel_names(names: Sequence[str] | None, n_channels: int) -> tuple[str, ...]:
-    """Names of the channels: the given ones, or ``ch0``, ``ch1``, ...
+def channel_names(names: str | Sequence[str] | None, n_channels: int) -> tuple[str, ...]:
+    """Names of the channels: the given ones, of which a single text is one, or ``ch0``, ``ch1``, ...
 
     Raises
     ------
@@ -258,7 +258,7 @@ def channel_names(names: Sequence[str] | None, n_channels: int) -> tuple[str, ..
     """
     if names is None:
         return tuple(f"ch{i}" for i in range(n_channels))
-    found = tuple(map(str, names))
+    found = (names,) if isinstance(names, str) else tuple(map(str, names))
     if len(found) != n_channels or len(set(found)) < n_channels:
         raise InputError(f"channels: got {found} for {n_channels} channels; give a name for each, all different")
     return found

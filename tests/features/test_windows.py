@@ -440,6 +440,7 @@ def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
         ({"length": 40, "features": ()}, r"features: got none"),
         ({"length": 40, "rate": -1}, r"rate: got -1; use a positive number"),
         ({"length": 40, "channels": ["x"]}, r"channels: got \('x',\) for 3 channels"),
+        ({"length": 40, "channels": "xyz"}, r"channels: got \('xyz',\) for 3 channels"),
         ({"length": 40, "times": np.arange(5)}, r"times: got 5 for 400 samples of array; give one per sample"),
         ({"length": 40, "verify": "none"}, r"verify: got 'none'; use one of"),
     ],
