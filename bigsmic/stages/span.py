@@ -4,7 +4,7 @@ Sums over columns are computed for two blocks of rows at a time. In memory are o
 rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,7 @@ class Splits:
     def __init__(self, job: Job, n_starts: int) -> None:
         self.job, self.n_starts, self.n_passes = job, n_starts, 0
 
-    def __call__(self, nodes: dict[int, Node]) -> dict[int, Split]:
+    def __call__(self, nodes: Mapping[int, Node]) -> dict[int, Split]:
         """The best split of each node that can be split."""
         found = {y: self._best(node) for y, node in nodes.items()}
         return {y: split for y, split in found.items() if split is not None}
@@ -57,7 +57,7 @@ class Splits:
         span = mspc_span.Span(*(mspc_span.centred(products[name]) for name in ("divided", "plain")))
         settings = self.job.context.settings
         start = two_means(span.plain, settings.seed, self.n_starts)
-        tried = [span.split(start, candidate) for candidate in settings.candidates]
+        tried = [found for candidate in settings.candidates if (found := span.split(start, candidate)) is not None]
         best = best_of([split for split, _ in tried])
         if best is None:
             return None

@@ -9,7 +9,7 @@ and p, the minimum separation probability (MSP), is the objective of the three s
 including the k-means start, is a halfspace, and solvers need only sums over rows. So a solver is a generator: it yields
 a question, a small picklable function of a block of rows, and receives the sum of the answers::
 
-    splits = solve([split(start, settings) for start in starts], total)
+    splits = solve([split(node, start, settings) for node, start in starts], total)
 
 ``total(questions)`` makes one pass over the rows for all problems at once.
 

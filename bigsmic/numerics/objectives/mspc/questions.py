@@ -119,7 +119,9 @@ class Histogram(NamedTuple):
 
 
 Question = Callable[[Any], np.ndarray]
+"""A function of a block of rows whose results add up over blocks."""
 Total = Callable[[Sequence[Question]], Sequence[np.ndarray]]
+"""Answers to questions, summed over all rows: one pass over the rows."""
 
 
 class Rows:
@@ -135,15 +137,16 @@ class Rows:
         X = np.asarray(X, np.float64)
         self.X = X - X.mean(axis=0)
 
-    def __call__(self, questions: list[Any]) -> list[Floats]:
+    def __call__(self, questions: Sequence[Question]) -> list[Floats]:
         """Answers over all rows."""
         return [question(self.X) for question in questions]
 
 
 Steps = Generator[Any, Any, Any]
+"""A solver: yields questions, is sent their answers, and returns its result."""
 
 
-def solve(problems: Sequence[Steps], total: Any) -> list[Any]:
+def solve(problems: Sequence[Steps], total: Total) -> list[Any]:
     """Run generators of questions concurrently: each pass answers the next question of all that have not ended.
 
     Parameters

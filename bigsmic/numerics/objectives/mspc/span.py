@@ -11,14 +11,15 @@ The k-means start and the relaxed indicator have directions in the span of the u
 projections ``K a`` determine their u.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from bigsmic.numerics.objectives.mspc import solvers
-from bigsmic.numerics.objectives.mspc.questions import Halfspace, solve
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, Question, solve
 from bigsmic.numerics.objectives.mspc.solvers import Split, SplitSettings
 from bigsmic.types import Floats
 
@@ -74,7 +75,7 @@ class Span:
         self.values, self.vectors = coordinates(divided)
         self.Z = self.vectors * np.sqrt(self.values)
 
-    def __call__(self, questions: list[Any]) -> list[Floats]:
+    def __call__(self, questions: Sequence[Question]) -> list[Floats]:
         """Answers over all rows of the node."""
         return [question(self.Z) for question in questions]
 
@@ -99,7 +100,7 @@ class Span:
         """The u along which the rows have the given projections, up to their mean."""
         return self.vectors.T @ projections / np.sqrt(self.values)
 
-    def split(self, start: tuple[Floats, float], settings: SplitSettings) -> Any:
+    def split(self, start: tuple[Floats, float], settings: SplitSettings) -> tuple[Split, Dual] | None:
         """Split the rows, starting from a halfspace of ``w = X'a``.
 
         Parameters
@@ -110,16 +111,15 @@ class Span:
 
         Returns
         -------
-        split : mspc.Split or None
-            In the coordinates of the span.
-        dual : Dual or None
-            Coefficients that transform its hyperplane back.
+        split, dual : tuple of (mspc.Split, Dual), or None
+            In the coordinates of the span, and the coefficients that transform its hyperplane back; None if the rows
+            cannot be split.
         """
         a, threshold = start
         first = Halfspace(self.direction(self.plain @ a), threshold)
         (found,) = solve([solvers.split((), first, settings, self)], self)
         if found is None:
-            return None, None
+            return None
         return found, Dual(a, False) if found.halfspace is first else self._dual(found.halfspace.w, settings)
 
     def _dual(self, u: Floats, settings: SplitSettings) -> Dual:
@@ -128,7 +128,7 @@ class Span:
         return Dual(self.vectors @ (u / np.sqrt(self.values)), True)
 
 
-def brought_back(found: Any, w: Floats, mean: Floats) -> Split:
+def brought_back(found: Split, w: Floats, mean: Floats) -> Split:
     """A split in the original columns, with a hyperplane of unit length.
 
     Parameters

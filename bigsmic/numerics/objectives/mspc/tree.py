@@ -1,7 +1,7 @@
 """More than two clusters: a tree of splits, grown one split at a time."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import expit
@@ -39,7 +39,7 @@ class Tree(NamedTuple):
         )
 
     @classmethod
-    def single(cls, d: int) -> Any:
+    def single(cls, d: int) -> Self:
         """Tree of one cluster."""
         return cls(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0, np.int64))
 
@@ -107,7 +107,9 @@ def grow(
     return grow_by(n_clusters, lambda nodes: _best_splits(nodes, start, candidates, total))
 
 
-def grow_by(n_clusters: int, best_splits: Any) -> tuple[Tree, list[Split]]:
+def grow_by(
+    n_clusters: int, best_splits: Callable[[Mapping[int, Node]], Mapping[int, Split]]
+) -> tuple[Tree, list[Split]]:
     """Grow a tree like :func:`grow`, with splits found by any function.
 
     Parameters
@@ -124,6 +126,7 @@ def grow_by(n_clusters: int, best_splits: Any) -> tuple[Tree, list[Split]]:
     Raises
     ------
     InputError
+        No cluster can be split any further.
     """
     nodes: list[Node] = [()]
     possible: dict[int, Split] = {}
@@ -145,7 +148,12 @@ def grow_by(n_clusters: int, best_splits: Any) -> tuple[Tree, list[Split]]:
     return Tree.of_splits(taken), [found for _, found in taken]
 
 
-def _best_splits(nodes: Any, start: Any, candidates: Any, total: Any) -> dict[int, Split] | None:
+def _best_splits(
+    nodes: Mapping[int, Node],
+    start: Callable[[Node], Halfspace | None],
+    candidates: Sequence[SplitSettings],
+    total: Total,
+) -> dict[int, Split]:
     """The split of largest score of each node that can be split, all found in the same passes."""
     owners = [y for y in nodes for _ in candidates]
     starts = {y: start(node) for y, node in nodes.items()}
@@ -155,6 +163,6 @@ def _best_splits(nodes: Any, start: Any, candidates: Any, total: Any) -> dict[in
     return {y: split for y, split in best.items() if split is not None}
 
 
-def best_of(splits: list[Split]) -> Split | None:
+def best_of(splits: Sequence[Split | None]) -> Split | None:
     """The split of largest score, the first among equals; None if no candidate found one."""
     return max((split for split in splits if split is not None), key=lambda split: split.score, default=None)
