@@ -1,4 +1,4 @@
-"""scikit-learn clusterers by regularised information maximisation with kernels."""
+"""scikit-learn clusterer by regularized information maximization with a kernel."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Self

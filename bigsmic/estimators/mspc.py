@@ -1,4 +1,4 @@
-"""scikit-learn clusterers by maximin separation probability and by within-cluster association."""
+"""scikit-learn clusterer by MSPC."""
 
 from typing import Literal
 

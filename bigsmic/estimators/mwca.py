@@ -13,6 +13,7 @@ class MWCA(Clusterer):
     Parameters
     ----------
     n_clusters : int
+        Number of clusters; 2 with the solver "spectral".
     {options}
 
     Attributes

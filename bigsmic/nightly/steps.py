@@ -160,7 +160,8 @@ def label(night: Night) -> Facts:
 def decide(night: Night) -> Facts:
     """Decide whether there is a fit, and why.
 
-    If that of another archive found no clusters, no run can label its rows, and it is fitted again when there are more.
+    If the last fit was of a new archive and found no clusters, no run can label the rows of that archive: it is fitted
+    again when it has more of them.
     """
     ended, begun, refits = night.ended, night.begun, night.job.refits
     due = {

@@ -120,9 +120,9 @@ def labelings(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     labels = result.labelings(result.sample(COMPARED_ROWS))
     chosen = result.scores.chosen.to_numpy()
     order = np.argsort(~chosen, kind="stable")
-    of = labels[order].T
-    sizes = (of.max(axis=0) + 1).tolist()
-    ari = pairwise_ari(label_gram(of, sizes), sizes)
+    ordered = labels[order].T
+    sizes = (ordered.max(axis=0) + 1).tolist()
+    ari = pairwise_ari(label_gram(ordered, sizes), sizes)
     ax = axes_or_new(ax)
     drawn = ax.imshow(ari, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
     ax.set_xticks(range(len(order)), [str(b) for b in order], rotation=90)

@@ -79,8 +79,8 @@ def shares_over(at: Any, labels: Any, n_clusters: int, n_bins: int) -> tuple[Any
     edges = _edges(at, n_bins)
     n_bins = len(edges) - 1
     place = np.searchsorted(edges, at, side="right").clip(1, n_bins) - 1
-    of = np.where(labels < 0, n_clusters, labels)
-    counts = np.bincount(of * n_bins + place, minlength=(n_clusters + 1) * n_bins).reshape(n_clusters + 1, n_bins)
+    row = np.where(labels < 0, n_clusters, labels)  # of the counts
+    counts = np.bincount(row * n_bins + place, minlength=(n_clusters + 1) * n_bins).reshape(n_clusters + 1, n_bins)
     total = counts.sum(axis=0)
     return edges, np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
 

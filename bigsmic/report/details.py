@@ -55,6 +55,7 @@ class Details:
         Raises
         ------
         InputError
+            There is not one name for each column or one time for each row, or a number is out of its range.
         """
         found = {name: value for name, value in given.items() if value is not None}
         n, d = shape

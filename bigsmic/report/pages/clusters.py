@@ -47,7 +47,11 @@ def _facts(subject: Subject) -> Table:
     names = _names(subject)
     columns = ["Cluster", *names, *(FACTS[name][0] for name in shown)]
     rows = [
-        (cluster, *(of[cluster] for of in names.values()), *(_cell(name, table.at[cluster, name]) for name in shown))
+        (
+            cluster,
+            *(name_of[cluster] for name_of in names.values()),
+            *(_cell(name, table.at[cluster, name]) for name in shown),
+        )
         for cluster in table.index.tolist()
     ]
     said = "; ".join(FACTS[name][1].format(threshold=subject.threshold) for name in shown if name != "rows")
@@ -56,9 +60,9 @@ def _facts(subject: Subject) -> Table:
 
 def _examples(subject: Subject) -> Table:
     """Columns and rows of every cluster to inspect."""
-    found = _told_apart(subject) | _rows(subject)
-    rows = [(cluster, *(of[cluster] for of in found.values())) for cluster in subject.clusters.index.tolist()]
-    return Table(["Cluster", *found], rows, f"{_how(subject) * (APART in found)}{_numbering(subject)}")
+    texts = _told_apart(subject) | _rows(subject)
+    rows = [(cluster, *(text_of[cluster] for text_of in texts.values())) for cluster in subject.clusters.index.tolist()]
+    return Table(["Cluster", *texts], rows, f"{_how(subject) * (APART in texts)}{_numbering(subject)}")
 
 
 def _how(subject: Subject) -> str:
@@ -125,7 +129,7 @@ def _rows(subject: Subject) -> dict[str, dict[int, str]]:
     """Rows of each cluster to inspect, as texts by heading and cluster."""
     tables = {"Most typical rows": subject.result.typical_rows, "Least certain rows": subject.result.uncertain_rows}
     found = {}
-    for heading, of in tables.items():
-        rows = of(EXAMPLES).groupby("cluster")["row"].apply(list).to_dict()
+    for heading, examples in tables.items():
+        rows = examples(EXAMPLES).groupby("cluster")["row"].apply(list).to_dict()
         found[heading] = {cluster: listed(rows.get(cluster, [])) for cluster in subject.clusters.index}
     return found

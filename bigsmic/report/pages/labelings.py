@@ -39,7 +39,7 @@ def _figure(subject: Subject, n_labelings: int) -> list[Part]:
         return []
     caption = (
         "Adjusted Rand index between every two labelings, on a sample of the rows. Those that make up the result come "
+        "first, and are framed."
     )
-    caption += "first, and are framed."
     draw = partial(plots.labelings, subject.result)
     return [Figure(draw, f"Agreement of {n_labelings} labelings, as an image", caption, (WIDTH, 5.4))]

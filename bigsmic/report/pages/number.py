@@ -42,8 +42,8 @@ def section(subject: Subject) -> Section | None:
 def _figure(subject: Subject) -> Figure:
     caption = (
         "What the fit says of every number of clusters; a grey band marks the number of this result, or the one to "
+        "look at first."
     )
-    caption += "look at first."
     return Figure(partial(plots.curve, subject.result), "Curve over the number of clusters", caption, (WIDTH, 3.2))
 
 

@@ -14,8 +14,8 @@ def section(subject: Subject) -> Section | None:
     draw = partial(plots.timeline, subject.result, subject.details.times)
     caption = (
         "Share of every cluster in stretches of equal length, cluster 0 at the bottom. A cluster that comes or goes "
+        "may be one that drifts."
     )
-    caption += "may be one that drifts."
     return Section(
         "timeline", "Shares over time", [Figure(draw, "Shares of the clusters over time", caption, (WIDTH, 3.0))]
     )
