@@ -48,6 +48,14 @@ class Stream:
     settings : bigsmic.settings.rim.Settings
     n_seen : int
         Rows so far.
+    scaler : Scaler
+        That of the first chunk, as all that follow; None before it.
+    spread : float
+        Root mean square of the scaled entries of the first chunk.
+    state : Adam
+        The classifier and the moments of its gradients.
+    memory : Information
+        Sums over rows of earlier batches, of the weight of a batch at most; None before the first.
     """
 
     settings: Any
@@ -165,11 +173,11 @@ class Stream:
         """
         model = self.state.model
         sums = linear_information(X, model, weighting)
-        whole = self._lent(sums)
-        share = len(X) / (len(X) + float(whole.weight - sums.weight))
-        reference = Reference.of(whole, aim.prior, aim.tau)
-        own = aim.tau / float(sums.weight) if sums.weight > 0 else 0.0
-        slope = linear_gradient(X, model, reference._replace(information=own), weighting)
+        with_memory = self._lent(sums)
+        share = len(X) / (len(X) + float(with_memory.weight - sums.weight))
+        reference = Reference.of(with_memory, aim.prior, aim.tau)
+        information = aim.tau / float(sums.weight) if sums.weight > 0 else 0.0  # of the batch alone
+        slope = linear_gradient(X, model, reference._replace(information=information), weighting)
         return Linear.of_vector(penalised(slope, model, aim.reg), X.shape[1]), sums, share
 
     def _lent(self, sums: Information) -> Information:
@@ -177,8 +185,8 @@ class Stream:
         lacking = self.settings.batch_size - float(sums.weight)
         if self.memory is None or lacking <= 0 or self.memory.weight == 0:
             return sums
-        shard = min(1.0, lacking / float(self.memory.weight))
-        return sums._replace(mass=sums.mass + shard * self.memory.mass, weight=sums.weight + shard * self.memory.weight)
+        share = min(1.0, lacking / float(self.memory.weight))
+        return sums._replace(mass=sums.mass + share * self.memory.mass, weight=sums.weight + share * self.memory.weight)
 
     def _remember(self, sums: Information) -> None:
         self.memory = self._lent(sums)

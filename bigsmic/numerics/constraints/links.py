@@ -85,7 +85,7 @@ class Links:
         first, second = self.group[pairs[:, 0]], self.group[pairs[:, 1]]
         low, high = np.minimum(first, second), np.maximum(first, second)
         both = low >= 0
-        return both & ((low == high) | _among(low * self.n_groups + high, self._apart_keys))
+        return both & ((low == high) | (_index_in(self._apart_keys, low * self.n_groups + high) >= 0))
 
     @property
     def _apart_keys(self) -> Integers:
@@ -105,12 +105,12 @@ class Links:
         """
         number = np.cumsum(chosen) - 1
         must, cannot = (number[pairs[chosen[pairs].all(axis=1)]] for pairs in (self.must, self.cannot))
-        left, group = np.unique(self.group[chosen & (self.group >= 0)], return_inverse=True)
-        whole = np.full(len(self.rows), UNLABELLED, np.int64)
-        whole[chosen & (self.group >= 0)] = group
-        met = np.isin(self.apart, left).all(axis=1)
-        apart = np.searchsorted(left, self.apart[met])
-        return Links(self.n_rows, self.rows[chosen], must, cannot, whole[chosen], apart)
+        members = chosen & (self.group >= 0)
+        left, number_of_group = np.unique(self.group[members], return_inverse=True)
+        group = np.full(len(self.rows), UNLABELLED, np.int64)
+        group[members] = number_of_group
+        apart = np.searchsorted(left, self.apart[np.isin(self.apart, left).all(axis=1)])
+        return Links(self.n_rows, self.rows[chosen], must, cannot, group[chosen], apart)
 
     def reordered(self, positions: Integers) -> "Links":
         """The same links with rows renumbered.
@@ -182,12 +182,12 @@ def make_links(
     """
     must = _checked_pairs("must_links", must, n_rows)
     cannot = _checked_pairs("cannot_links", cannot, n_rows)
-    labelled, group = _checked_labels(labels, n_rows)
+    labelled, group_of_labelled = _checked_labels(labels, n_rows)
     rows = ascending(np.concatenate([must.ravel(), cannot.ravel(), labelled]))
-    whole = np.full(len(rows), UNLABELLED, np.int64)
-    whole[np.searchsorted(rows, labelled)] = group
+    group = np.full(len(rows), UNLABELLED, np.int64)
+    group[np.searchsorted(rows, labelled)] = group_of_labelled
     apart = np.stack(np.triu_indices(int(group.max(initial=-1)) + 1, 1), axis=1)
-    links = Links(n_rows, rows, np.searchsorted(rows, must), np.searchsorted(rows, cannot), whole, apart)
+    links = Links(n_rows, rows, np.searchsorted(rows, must), np.searchsorted(rows, cannot), group, apart)
     quotient = Quotient.of(links)
     quotient.refuse_contradictions()
     least, most = (n_clusters[0], n_clusters[-1]) if isinstance(n_clusters, range) else (n_clusters, n_clusters)
@@ -243,12 +243,12 @@ def _shown(pairs: NDArray[Any], bad: NDArray[np.bool_]) -> str:
     return f"pair {first}" if count == 1 else f"{count} pairs, such as {first},"
 
 
-def _among(values: Integers, ascending: Integers) -> NDArray[np.bool_]:
-    """Whether each value occurs in an ascending array."""
-    if len(ascending) == 0:
-        return np.zeros(np.shape(values), bool)
-    at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
-    return ascending[at] == values
+def _index_in(known: Integers, values: Integers) -> Integers:
+    """Index of each value in the ascending array `known`, -1 if it does not occur; int64, shape of `values`."""
+    if len(known) == 0:
+        return np.full(values.shape, -1)
+    at = np.searchsorted(known, values).clip(max=len(known) - 1)
+    return np.where(known[at] == values, at, -1)
 
 
 # -- products
@@ -379,13 +379,7 @@ def without_links(block: KernelBlock, links: Links) -> KernelBlock:
 
 def places(block: KernelBlock, links: Links) -> Integers:
     """Number among the linked rows of each column of a block, -1 for rows without links; int64, shape (b + h,)."""
-    return _found(column_positions(block), links.rows)
-
-
-def _found(values: Integers, ascending: Integers) -> Integers:
-    """Index of each value in an ascending array, -1 if it does not occur."""
-    at = np.searchsorted(ascending, values).clip(max=max(len(ascending) - 1, 0))
-    return np.where(ascending[at] == values, at, -1) if len(ascending) else np.full(len(values), -1)
+    return _index_in(links.rows, column_positions(block))
 
 
 def _is_linked(pairs: Integers, links: Links) -> NDArray[np.bool_]:
@@ -393,7 +387,7 @@ def _is_linked(pairs: Integers, links: Links) -> NDArray[np.bool_]:
     T = len(links.rows)
     given = np.sort(np.concatenate([pair[:, 0] * T + pair[:, 1] for pair in (links.must, links.cannot)]))
     low, high = np.sort(pairs, axis=1).T
-    return links.grouped(pairs) | _among(low * T + high, given)
+    return links.grouped(pairs) | (_index_in(given, low * T + high) >= 0)
 
 
 def link_entries(lo: int, hi: int, links: Links, pairs: Integers) -> tuple[Integers, Integers, Floats]:

@@ -7,7 +7,7 @@ that a fit reads them in blocks.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +82,15 @@ class Kernel:
         return found.astype(np.float64)
 
 
-def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> Any:
-    """Median distance, for kernels with a length scale; the sum of absolute differences for the Laplacian."""
+def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> float | None:
+    """Median distance of sampled rows from landmarks, Manhattan for the Laplacian; None for a kernel without a scale.
+
+    Parameters
+    ----------
+    function : str
+        A name of :data:`KERNELS`.
+    sample, landmarks : ndarray of float32, shape (b, d) and (m, d)
+    """
     if function not in SCALED:
         return None
     if function == "rbf":
@@ -151,7 +158,8 @@ def whitener(K: Floats) -> Floats:
     kept = values > LEAST_EIGENVALUE * values[0]
     if values[0] <= ROUNDING * np.abs(values).max():
         raise InputError(
-            f"kernel: the largest eigenvalue between the landmarks is {values[0]:.3g}; a positive one is needed"
+            f"kernel: the largest eigenvalue between the landmarks is {values[0]:.3g}, and has to be positive; give a "
+            "positive semi-definite kernel, such as 'rbf'"
         )
     M = U[:, kept] / np.sqrt(values[kept])
     return M * np.sign(M[np.abs(M).argmax(axis=0), np.arange(M.shape[1])])
@@ -202,7 +210,7 @@ class Columns:
         """Number of features, r."""
         return self.M.shape[1]
 
-    def __call__(self, X: Floats) -> Any:
+    def __call__(self, X: Floats) -> Floats:
         """Features of rows of the kernel, float32, shape (b, r)."""
         return _by_tiles(X, lambda tile: tile[:, self.columns].astype(np.float64) @ self.M, self.width)
 
@@ -225,7 +233,7 @@ class Fourier:
     b: np.ndarray
 
     @classmethod
-    def draw(cls, d: int, m: int, length_scale: float, seed: int) -> Any:
+    def draw(cls, d: int, m: int, length_scale: float, seed: int) -> Self:
         """Frequencies of ``exp(-|x - y|^2 / (2 l^2))``."""
         rng = generator(seed, "fourier")
         return cls(rng.standard_normal((d, m)) / length_scale, rng.uniform(0, 2 * np.pi, m))
@@ -235,7 +243,7 @@ class Fourier:
         """Number of features, m."""
         return len(self.b)
 
-    def __call__(self, X: Floats) -> Any:
+    def __call__(self, X: Floats) -> Floats:
         """Features of scaled rows, float32, shape (b, m)."""
         scale = np.sqrt(2 / self.width)
         return _by_tiles(X, lambda tile: scale * np.cos(tile.astype(np.float64) @ self.W + self.b), self.width)

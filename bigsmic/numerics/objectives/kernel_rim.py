@@ -149,7 +149,7 @@ class Likelihood:
         return total[0], total[1], None
 
     @staticmethod
-    def gradient(Z: Floats, _: int, labels: Integers) -> Floats:
+    def gradient(Z: Floats, _: None, labels: Integers) -> Floats:
         """Derivative by the logits, (m, c)."""
         P = _softmax(Z)[0]
         P[np.arange(len(Z)), labels] -= 1
@@ -259,7 +259,7 @@ class KernelRows:
 
         self.shard.for_each_block(task)
 
-    def mean_row_sum(self) -> float | TreeSum:
+    def kernel_sum(self) -> float | TreeSum:
         """Sum of the entries of K, its diagonal included."""
         return self.shard.sum_over_blocks(
             lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p))
@@ -346,7 +346,7 @@ def ascend(
     group : Group
         Of :class:`KernelRows`.
     n : int
-        Rows of all shares.
+        Rows of all shards.
     objective : {"information", "likelihood"}
     settings : AscentSettings
     bias : array_like of float, shape (c,)
@@ -355,7 +355,7 @@ def ascend(
 
     Returns
     -------
-    Optimum
+    optimum : Optimum
 
     Raises
     ------
@@ -389,9 +389,10 @@ class _LineSearch:
 
     def __init__(self, group: Any, n: int, objective: str, settings: AscentSettings, bias: Floats) -> None:
         self.group, self.n, self.objective, self.settings = group, n, objective, settings
-        mean = group.call_sum(("mean_row_sum",)) / n
-        self.weight = mean**2 / n
-        self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # as the Hessian of a softmax is at most 1/2
+        mean_degree = group.call_sum(("kernel_sum",)) / n
+        self.weight = mean_degree**2 / n
+        # the Hessian of a softmax is at most 1/2
+        self.length = self.cautious = 1 / (2 * settings.reg + mean_degree**2 / 4)
         self.bias = np.array(bias, np.float64)
         self.bias_direction = np.zeros_like(self.bias)
         self.bias_gradient = np.zeros_like(self.bias)

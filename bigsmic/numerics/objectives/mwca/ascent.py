@@ -17,6 +17,7 @@ DIRECTIONS = ("natural", "gradient")
 FACTORS = (2.0, 0.5)  # of the last step, tried in one product
 RETREAT = 0.125  # of the step, if neither gains
 LEAST_STEP = 2.0**-40
+START_LOGIT = 4.0  # of the label that a row starts with; memberships that are surer have smaller gradients
 COLUMNS = 64  # multiplied at a time, to bound the memory for all rows
 
 
@@ -272,6 +273,6 @@ def random_logits(seed: int, start: int, positions: Integers, k: int) -> Floats:
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def logits_of(labels: Integers, k: int, height: float = 4.0) -> Floats:
-    """Logits of a start from labels: `height` for the label, 0 elsewhere, float32, shape (b, k)."""
-    return (height * (labels[:, None] == np.arange(k))).astype(np.float32)
+def logits_of(labels: Integers, k: int) -> Floats:
+    """Logits of a start from labels: :data:`START_LOGIT` for the label, 0 elsewhere, float32, shape (b, k)."""
+    return (START_LOGIT * (labels[:, None] == np.arange(k))).astype(np.float32)

@@ -1,8 +1,9 @@
 """Ascent by minibatches: the gradient of a batch, and Adam's steps."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.objectives.rim.linear import Linear, penalty, tiles
 from bigsmic.numerics.objectives.rim.logits import (
@@ -14,7 +15,7 @@ from bigsmic.numerics.objectives.rim.logits import (
     logit_gradient,
     objective,
 )
-from bigsmic.types import Floats
+from bigsmic.types import Floats, Integers
 
 _BETAS = (0.9, 0.999)  # of Adam
 
@@ -37,7 +38,7 @@ class Aim(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """State of Adam [2]_: a classifier, and the moments of its gradients.
+    """State of Adam [1]_: a classifier, and the moments of its gradients.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class Adam(NamedTuple):
 
     References
     ----------
-    .. [2] Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+    .. [1] Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015.
     """
 
     model: Linear
@@ -63,8 +64,8 @@ class Adam(NamedTuple):
         nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
         return cls(model, nothing, nothing)
 
-    def columns(self, kept: Any) -> Any:
-        """A copy with some of the categories only."""
+    def columns(self, kept: NDArray[np.bool_] | Integers) -> "Adam":
+        """A copy with some of the categories only: a mask, or their numbers."""
         return Adam(self.model.columns(kept), self.first.columns(kept), self.second.columns(kept), self.steps)
 
     def step(self, gradient: Linear, rate: float, spread: float = 1.0) -> "Adam":
@@ -75,16 +76,16 @@ class Adam(NamedTuple):
         """
         steps = self.steps + 1
         unbias = [1 / (1 - beta**steps) for beta in _BETAS]
-        found = []
+        updated = []
         bias_rate = rate / np.sqrt(len(self.model.W))
         rates = (bias_rate / spread, bias_rate)
-        for parameter, mean, square, slope, own in zip(*self[:3], gradient, rates, strict=True):
+        for parameter, mean, square, slope, step_size in zip(*self[:3], gradient, rates, strict=True):
             dtype = parameter.dtype.type
             mean = mean + dtype(1 - _BETAS[0]) * (slope - mean)
             square = square + dtype(1 - _BETAS[1]) * (slope * slope - square)
-            move = mean * dtype(own * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-12))
-            found.append((parameter + move, mean, square))
-        model, first, second = (Linear(*pair) for pair in zip(*found, strict=True))
+            move = mean * dtype(step_size * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-12))
+            updated.append((parameter + move, mean, square))
+        model, first, second = (Linear(*pair) for pair in zip(*updated, strict=True))
         return Adam(model, first, second, steps)
 
 

@@ -2,13 +2,14 @@
 
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.numerics.objectives.rim.logits import (
     EVERY_ROW,
+    Information,
     Reference,
     Weighting,
     information,
@@ -79,7 +80,7 @@ def penalty(model: Linear, reg: float) -> float:
 
 def linear_information(
     X: Floats, model: Linear, weighting: Weighting = EVERY_ROW, log_posterior: Floats | None = None
-) -> Any:
+) -> Information:
     """Sums of a block of rows.
 
     Parameters
@@ -95,17 +96,16 @@ def linear_information(
     -------
     sums : Information
     """
-    total = None
+    parts = []
     for rows in tiles(len(X)):
         logs, posterior = log_softmax(model.logits(X[rows]))
         if log_posterior is not None:
             log_posterior[rows] = logs
-        part = information(logs, posterior, weighting[rows])
-        total = part if total is None else total + part
-    return total
+        parts.append(information(logs, posterior, weighting[rows]))
+    return reduce(add, parts)
 
 
-def summed_information(log_posterior: Floats, posterior: Floats, weighting: Weighting = EVERY_ROW) -> Any:
+def summed_information(log_posterior: Floats, posterior: Floats, weighting: Weighting = EVERY_ROW) -> Information:
     """The same sums of a block of rows whose posteriors are known.
 
     Parameters

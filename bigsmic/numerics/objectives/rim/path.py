@@ -21,6 +21,7 @@ class Point(NamedTuple):
         Number in the order of computation; -1 is the start.
     reg : float
     alive : int
+        Categories that win a row.
     """
 
     number: int
