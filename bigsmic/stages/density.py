@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.graph import affinity
-from bigsmic.numerics.graph.affinity import GraphBlock
+from bigsmic.numerics.graph import connected_components
+from bigsmic.numerics.graph.neighbor_graph import GraphBlock
 from bigsmic.runtime.context import Context
 from bigsmic.stages.graph import read_graph
 from bigsmic.types import Floats, Integers
@@ -77,12 +77,12 @@ def components(context: Context, neighbors: Neighbors, limits: Iterable[float]) 
     neighbors : Neighbors
     limits : iterable of float, ascending
     """
-    forest = affinity.new_forest(context.n)
+    forest = connected_components.new_forest(context.n)
     for limit in limits:
         for p in context.blocks:
             graph = _without_sparse(context, read_graph(context, p), neighbors.t, float(limit))
-            affinity.join_block(forest, graph, neighbors.n_edges)
-        yield affinity.flattened(forest)
+            connected_components.join_block(forest, graph, neighbors.n_edges)
+        yield connected_components.flattened(forest)
 
 
 def write_parts(context: Context, block: int, neighbors: Neighbors, limits: Floats, roots: Integers) -> None:

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic.numerics.graph import affinity
-from bigsmic.numerics.graph.affinity import Edges, GraphBlock
+from bigsmic.numerics.graph import connected_components, neighbor_graph
+from bigsmic.numerics.graph.neighbor_graph import Edges, GraphBlock
 from bigsmic.numerics.graph.neighbor_lists import tth_squares
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -29,7 +29,7 @@ def run(job: Job) -> None:
 def _export(context: Context, p: int) -> None:
     """Write the edges that end in other blocks, in one part per block."""
     read, lo = context.run.reader(hubs.lists_name(context), p), context.layout.bounds[p]
-    edges = affinity.outgoing_edges(lo, read("indices"), read("squares"))
+    edges = neighbor_graph.outgoing_edges(lo, read("indices"), read("squares"))
     bounds = np.searchsorted(edges.target, context.layout.bounds)
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
@@ -38,9 +38,9 @@ def _assemble(context: Context, p: int, sent_by: list[Integers]) -> None:
     read, lo = context.run.reader(hubs.lists_name(context), p), int(context.layout.bounds[p])
     indices, squares = read("indices"), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # its own, without edges, for the dtypes
-    sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
-    incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))
-    graph = affinity.assemble(lo, indices, squares, incoming)
+    sent = context.run.gather("edges", from_blocks, Edges._fields, p)
+    incoming = Edges(*map(np.concatenate, zip(*sent, strict=True)))
+    graph = neighbor_graph.assemble(lo, indices, squares, incoming)
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
     if hubs.are_chosen(context):
         arrays |= {name: read(name) for name in ("scale", "sigma", "reach")}
@@ -65,19 +65,19 @@ def read_graph(context: Context, p: int) -> GraphBlock:
     read = context.run.reader("graph", p)
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
     arrays = [read(name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")]
-    return affinity.GraphBlock(lo, hi, *arrays)
+    return GraphBlock(lo, hi, *arrays)
 
 
 def _components(context: Context, block: int) -> None:
     """Number the components of the t-graph, for each t of the fit."""
-    forests = [affinity.new_forest(context.n) for _ in context.settings.t]
+    forests = [connected_components.new_forest(context.n) for _ in context.settings.t]
     for p in context.blocks:
         graph = read_graph(context, p)
         for t, forest in zip(context.settings.t, forests, strict=True):
-            affinity.join_block(forest, graph, t)
+            connected_components.join_block(forest, graph, t)
     arrays, counts = {}, {}
     for t in context.settings.t:
-        labels, sizes, first = affinity.component_labels(forests.pop(0))
+        labels, sizes, first = connected_components.component_labels(forests.pop(0))
         counts[str(t)] = len(sizes)
         arrays[f"labels.t{t}"] = labels.astype(context.position_dtype)
         arrays |= {f"sizes.t{t}": sizes, f"first.t{t}": first}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics import moments
-from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph import neighbor_graph
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
 from bigsmic.numerics.labeling.merge_tree import MergeTree, gram, merge_tree
@@ -438,7 +438,7 @@ class StoredLabels(local_moving.RowMoves):
             if (before[own] < 0).any():
                 graph = read_graph(self.context, p)
                 known = self.graph_halo.around(p, graph.halo, extended)
-                self.labels[own, i] = affinity.nearest_labelled(graph, known)
+                self.labels[own, i] = neighbor_graph.nearest_labelled(graph, known)
             return int(np.count_nonzero(self.labels[own, i] < 0))
 
         return self.shard.sum_over_blocks(task)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph import neighbor_graph
 from bigsmic.numerics.labeling import neighbor_votes as numerics
 from bigsmic.numerics.labeling import noise
 from bigsmic.runtime.context import Context
@@ -48,7 +48,7 @@ def _vote(context: Context, p: int) -> None:
     own, around = _labels(context, p), context.at(DRAFT, partial(_labels, context), kernel.halo)
     found = numerics.in_graph(kernel, np.concatenate([own, around]), c)
     read = context.run.reader("graph", p)
-    is_bound = affinity.have_copies(read("indptr"), read("sq_distances"))  # a copy might stay
+    is_bound = neighbor_graph.have_copies(read("indptr"), read("sq_distances"))  # a copy might stay
     may_move = are_inside(context, log_distances(context, p), own) & ~is_bound
     labels = np.where(may_move, found, own)
     context.run.write(OUTVOTED, p, {"labels": labels, "staying": np.bincount(own[labels == own], minlength=c)})

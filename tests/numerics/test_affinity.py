@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csgraph
 from small_kernels import to_dense
 
-from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph import affinity, connected_components, neighbor_graph
 from bigsmic.numerics.graph.weights import LARGEST_RATIO, LocalScaling
 
 
@@ -22,12 +23,12 @@ def _lists(X, k):
 
 def _blocks(indices, squares, bounds):
     spans = list(itertools.pairwise(bounds))
-    outgoing = [affinity.outgoing_edges(lo, indices[lo:hi], squares[lo:hi]) for lo, hi in spans]
+    outgoing = [neighbor_graph.outgoing_edges(lo, indices[lo:hi], squares[lo:hi]) for lo, hi in spans]
     blocks = []
     for lo, hi in spans:
-        incoming = [affinity.Edges(*(a[(e.target >= lo) & (e.target < hi)] for a in e)) for e in outgoing]
-        joined = affinity.Edges(*(np.concatenate(arrays) for arrays in zip(*incoming, strict=True)))
-        blocks.append(affinity.assemble(lo, indices[lo:hi], squares[lo:hi], joined))
+        incoming = [neighbor_graph.Edges(*(a[(e.target >= lo) & (e.target < hi)] for a in e)) for e in outgoing]
+        joined = neighbor_graph.Edges(*(np.concatenate(arrays) for arrays in zip(*incoming, strict=True)))
+        blocks.append(neighbor_graph.assemble(lo, indices[lo:hi], squares[lo:hi], joined))
     return blocks
 
 
@@ -81,7 +82,7 @@ def test_coincident_points_have_weight_one_and_nothing_is_nan():
 
 
 def _fields(blocks):
-    return [np.concatenate([getattr(g, name) for g in blocks]) for name in affinity.GraphBlock._fields[2:]]
+    return [np.concatenate([getattr(g, name) for g in blocks]) for name in neighbor_graph.GraphBlock._fields[2:]]
 
 
 def test_strips_of_a_block_make_the_same_graph(monkeypatch):
@@ -89,7 +90,7 @@ def test_strips_of_a_block_make_the_same_graph(monkeypatch):
     lists = _lists(X, 6)
     lists[0][5, 3:] = -1
     at_once = _fields(_blocks(*lists, [0, 50, 90]))
-    monkeypatch.setattr(affinity, "STRIP_ROWS", 7)
+    monkeypatch.setattr(neighbor_graph, "STRIP_ROWS", 7)
     for found, expected in zip(_fields(_blocks(*lists, [0, 50, 90])), at_once, strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
 
@@ -97,18 +98,18 @@ def test_strips_of_a_block_make_the_same_graph(monkeypatch):
 def test_assembly_takes_what_is_said(monkeypatch):
     """All rows list the k that follow in a circle: as many entries as a graph may have, half of them from elsewhere."""
     n, k = 20_000, 20
-    monkeypatch.setattr(affinity, "STRIP_ROWS", 1000)
+    monkeypatch.setattr(neighbor_graph, "STRIP_ROWS", 1000)
     indices = ((np.arange(n)[:, None] + np.arange(1, 2000, 100)) % n).astype(np.int32)
     squares = np.tile(np.arange(1, k + 1, dtype=np.float32), (n, 1))
     half, other = slice(0, n // 2), slice(n // 2, n)
-    incoming = affinity.outgoing_edges(n // 2, indices[other], squares[other])
+    incoming = neighbor_graph.outgoing_edges(n // 2, indices[other], squares[other])
     beside = sum(array.nbytes for array in (indices[half], squares[half], *incoming))
     tracemalloc.start()
-    graph = affinity.assemble(0, indices[half], squares[half], incoming)
+    graph = neighbor_graph.assemble(0, indices[half], squares[half], incoming)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(graph.indices) == 2 * k * (n // 2)
-    assert peak + beside <= affinity.assembly_bytes(n // 2, k, 2 * k)
+    assert peak + beside <= neighbor_graph.assembly_bytes(n // 2, k, 2 * k)
 
 
 @settings(max_examples=25, deadline=None)
@@ -152,16 +153,14 @@ def test_missing_neighbours_are_no_edges():
 
 
 def test_components_are_those_of_the_t_graph():
-    from scipy.sparse.csgraph import connected_components
-
     X = np.random.default_rng(1).normal(size=(90, 2))
     blocks = _blocks(*_lists(X, 5), [0, 17, 50, 90])
     for t in (1, 2, 4):
-        forest = affinity.new_forest(90)
+        forest = connected_components.new_forest(90)
         for block in blocks:
-            affinity.join_block(forest, block, t)
-        labels, sizes, first = affinity.component_labels(forest)
-        count, expected = connected_components(_dense_kernel(X, t, 2.0)[0])
+            connected_components.join_block(forest, block, t)
+        labels, sizes, first = connected_components.component_labels(forest)
+        count, expected = csgraph.connected_components(_dense_kernel(X, t, 2.0)[0])
         assert len(sizes) == count
         assert len(set(zip(labels, expected, strict=True))) == count
         np.testing.assert_array_equal(sizes, np.sort(sizes)[::-1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bigsmic.numerics.graph import added_edges, affinity, connectivity
+from bigsmic.numerics.graph import added_edges, affinity, connectivity, neighbor_graph
 
 
 def exits_of(rows):
@@ -48,13 +48,13 @@ def test_best_of_parts_is_best_of_all(seed, n_best, n_parts):
 def graph_blocks(indices, squares, bounds):
     """The graph of neighbour lists in row blocks."""
     pieces = [slice(lo, hi) for lo, hi in itertools.pairwise(bounds)]
-    outgoing = [affinity.outgoing_edges(piece.start, indices[piece], squares[piece]) for piece in pieces]
+    outgoing = [neighbor_graph.outgoing_edges(piece.start, indices[piece], squares[piece]) for piece in pieces]
     blocks = []
     for piece in pieces:
         kept = [(edges.target >= piece.start) & (edges.target < piece.stop) for edges in outgoing]
         fields = zip(*([array[k] for array in edges] for edges, k in zip(outgoing, kept, strict=True)), strict=True)
-        incoming = affinity.Edges(*(np.concatenate(arrays) for arrays in fields))
-        blocks.append(affinity.assemble(piece.start, indices[piece], squares[piece], incoming))
+        incoming = neighbor_graph.Edges(*(np.concatenate(arrays) for arrays in fields))
+        blocks.append(neighbor_graph.assemble(piece.start, indices[piece], squares[piece], incoming))
     return blocks
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
-from bigsmic.numerics.graph import affinity, cells, neighbors
+from bigsmic.numerics.graph import cells, neighbor_graph, neighbors
 from bigsmic.numerics.labeling.groups import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
@@ -214,7 +214,7 @@ class _Figures:
     def graph(self) -> StagePlan:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n = self.size.n
-        task = affinity.assembly_bytes(self.block_rows, self.k, self.entries)
+        task = neighbor_graph.assembly_bytes(self.block_rows, self.k, self.entries)
         disk = self._graph_on_disk()
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(

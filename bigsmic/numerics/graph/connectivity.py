@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bigsmic.numerics.graph.affinity import GraphBlock, column_positions
+from bigsmic.numerics.graph.affinity import column_positions
+from bigsmic.numerics.graph.neighbor_graph import GraphBlock
 from bigsmic.numerics.products import product
 from bigsmic.types import Floats, Integers
 
