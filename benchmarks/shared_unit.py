@@ -17,7 +17,8 @@ from _shared_unit import load, names
 
 import bigsmic
 from bigsmic.numerics import shared_unit
-from bigsmic.numerics.moments import moments, spreads
+from bigsmic.numerics.moments import moments
+from bigsmic.numerics.spreads import spreads
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
 CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "ALIKE", "LEVEL")

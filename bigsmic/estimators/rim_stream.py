@@ -13,18 +13,9 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.methods.rim.side_inputs import refuse_more_categories
+from bigsmic.numerics.class_sums import class_sums
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import (
-    Scaler,
-    centers,
-    class_sums,
-    first_nonfinite,
-    moments,
-    refuse_overflow,
-    refuse_without_distances,
-    scaler,
-    spreads,
-)
+from bigsmic.numerics.moments import first_nonfinite, moments, refuse_overflow
 from bigsmic.numerics.objectives.rim import adam
 from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
@@ -32,7 +23,9 @@ from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weigh
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.numerics.objectives.rim.start import class_means, first_centers, ordered_by_prior, supervised_start
 from bigsmic.numerics.one_thread import one_thread
+from bigsmic.numerics.scaling import Scaler, refuse_without_distances, scaler
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
+from bigsmic.numerics.spreads import centers, spreads
 from bigsmic.stages.scan import CHOSEN
 from bigsmic.types import Floats, Integers
 
@@ -199,7 +192,7 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
     center = centers(total, X) if scale in CHOSEN else None
     if scale == "auto":
         scale = None if need_no_scaling(likeness(X), total) else "mixed"
-    found = scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=center)
+    found = scaler(total, scale, spread=spreads(total, X).all if scale == "mixed" else None, center=center)
     if center is not None:
         refuse_without_distances(total, found, X)
     return found

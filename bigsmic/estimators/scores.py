@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi import lsmi
 from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_information, penalty
 from bigsmic.numerics.objectives.rim.logits import objective
 from bigsmic.numerics.one_thread import one_thread
+from bigsmic.numerics.scaling import Scaler
 from bigsmic.prediction import refuse_nonfinite
 from bigsmic.result import Result
 from bigsmic.runtime import block_sizes

@@ -17,10 +17,10 @@ from bigsmic.methods.rim import method as rim
 from bigsmic.methods.rim.pages import features, path
 from bigsmic.methods.rim.planning import START_ROWS
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
 from bigsmic.numerics.objectives import kernel_features
 from bigsmic.numerics.objectives.kernel_features import Columns, Fourier, Kernel, Nystrom
+from bigsmic.numerics.scaling import Scaler
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.moments import Moments, in_range, less, without_extremes
+from bigsmic.numerics.moments import Moments, less
+from bigsmic.numerics.scaling import in_range
+from bigsmic.numerics.spreads import without_extremes
 from bigsmic.types import Floats, Integers
 
 CORRELATION = 0.2

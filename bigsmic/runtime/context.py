@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import RunMismatchError
-from bigsmic.numerics import moments
+from bigsmic.numerics import moments, scaling
 from bigsmic.numerics.row_blocks import TreeSum
+from bigsmic.numerics.scaling import Scaler
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.store import Run, checksum
 from bigsmic.types import Integers
@@ -72,7 +73,7 @@ class Context:
         return range(len(self.source_bounds) - 1)
 
     @property
-    def scaler(self) -> moments.Scaler:
+    def scaler(self) -> Scaler:
         """From stored rows to those of all later stages: scaled, and their principal components once axes are known."""
         return self.column_scaler if self._axes is None else self.column_scaler._replace(axes=self._axes)
 
@@ -84,12 +85,12 @@ class Context:
         return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # none before its stage
 
     @cached_property
-    def column_scaler(self) -> moments.Scaler:
+    def column_scaler(self) -> Scaler:
         """Centring and scaling of the rows, from the scan."""
         total, info = self.scanned(moments.Moments), self.scaling
         spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None
         center = self.run.read("scaling", 0, "centers") if "centred" in info else None
-        return moments.scaler(total, self.scale, self.origin, spreads, center)
+        return scaling.scaler(total, self.scale, self.origin, spreads, center)
 
     @property
     def origin(self) -> Integers | None:

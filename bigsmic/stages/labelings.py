@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics import moments
+from bigsmic.numerics import class_sums
 from bigsmic.numerics.graph import neighbor_graph
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
@@ -459,7 +459,7 @@ class StoredLabels(local_moving.RowMoves):
     def class_sums(self, i: int) -> Any:
         """Sums of the features of each label of labeling i."""
         return self.shard.sum_over_blocks(
-            lambda p: moments.class_sums(self._features(p), self._of_block(p, i), int(self.n_clusters[i]))
+            lambda p: class_sums.class_sums(self._features(p), self._of_block(p, i), int(self.n_clusters[i]))
         )
 
     def adopt_nearest_mean(self, i: int, sums: NDArray[Any]) -> None:
@@ -469,7 +469,7 @@ class StoredLabels(local_moving.RowMoves):
             own = self._of_block(p, i)
             missing = own < 0
             if missing.any():
-                own[missing] = moments.nearest_mean(self._features(p)[missing], sums)
+                own[missing] = class_sums.nearest_mean(self._features(p)[missing], sums)
                 self.labels[self.shard.rows(p), i] = own
 
         self.shard.for_each_block(task)

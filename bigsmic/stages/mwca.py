@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import CorruptBlockError
-from bigsmic.numerics import moments
+from bigsmic.numerics import class_sums
 from bigsmic.numerics.eigen.basis import MemoryBasis
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, Product, RowSpace, WithDiagonal
 from bigsmic.numerics.eigen.lanczos import solve
@@ -267,7 +267,7 @@ class StoredRows(AssociationRows):
 def _start(context: Context, p: int, wanted: Ascent) -> Floats:
     """Logits of every start: k-means first, then hashed ones, shape (b, n_starts, c)."""
     (X, numbers), (n_starts, c) = wanted.layout.rows(context, p), wanted.shape
-    labels = moments.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
+    labels = class_sums.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
     first = logits_of(labels, c)
     others = [random_logits(wanted.seed, s, numbers, c) for s in range(1, n_starts)]
     return np.stack([first, *others], axis=1)

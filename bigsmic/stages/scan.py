@@ -11,18 +11,10 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import (
-    Moments,
-    centers,
-    first_nonfinite,
-    moments,
-    origin_of,
-    refuse_overflow,
-    refuse_without_distances,
-    scaler,
-    spreads,
-)
+from bigsmic.numerics.moments import Moments, first_nonfinite, moments, origin_of, refuse_overflow
+from bigsmic.numerics.scaling import refuse_without_distances, scaler
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
+from bigsmic.numerics.spreads import centers, spreads
 from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smoothness
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job

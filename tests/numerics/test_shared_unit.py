@@ -5,8 +5,9 @@ from itertools import pairwise, permutations
 import numpy as np
 import pytest
 
-from bigsmic.numerics.moments import moments, spreads, without_extremes
+from bigsmic.numerics.moments import moments
 from bigsmic.numerics.shared_unit import ALIKE, EXTREME_SHARE, LEVEL, likeness, need_no_scaling
+from bigsmic.numerics.spreads import spreads, without_extremes
 
 
 def waveforms(n=400, d=40, seed=0):

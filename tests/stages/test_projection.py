@@ -9,8 +9,8 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
-from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.principal_axes import left_out_remainders, over_all_columns, principal_axes, remainders
+from bigsmic.numerics.scaling import Scaler
 from bigsmic.runtime.context import PROJECTION
 from bigsmic.stages import projection
 from bigsmic.stages.projection import read_remainders, remainders_of

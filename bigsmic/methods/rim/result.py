@@ -8,12 +8,12 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi_scores import finish
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
 from bigsmic.numerics.one_thread import one_thread
+from bigsmic.numerics.scaling import Scaler
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
 from bigsmic.stages import numbering

@@ -20,7 +20,7 @@ SCALES = {
     "variance": "divided by their variance",
     "range": "divided by half of their range",
 }
-"""What a given `scale` does to columns; see :func:`bigsmic.numerics.moments.scaler`."""
+"""What a given `scale` does to columns; see :func:`bigsmic.numerics.scaling.scaler`."""
 
 
 def section(subject: Subject) -> Section:

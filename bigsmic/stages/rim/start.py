@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.moments import class_sums
+from bigsmic.numerics.class_sums import class_sums
 from bigsmic.numerics.objectives.rim.start import class_means, first_centers, ordered_by_prior, supervised_start
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from bigsmic.numerics.class_sums import class_sums
 from bigsmic.numerics.hashing import generator
-from bigsmic.numerics.moments import class_sums
 from bigsmic.numerics.objectives.rim.linear import (
     Linear,
     linear_gradient,
@@ -48,7 +48,7 @@ def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> 
 
 
 def class_means(sums: Floats) -> NDArray[np.float32]:
-    """Mean of the rows of each class, from :func:`~bigsmic.numerics.moments.class_sums`; NaN for one without rows.
+    """Mean of the rows of each class, from :func:`~bigsmic.numerics.class_sums.class_sums`; NaN for one without rows.
 
     Parameters
     ----------
