@@ -46,7 +46,7 @@ class HeldBytes(LocalBytes):
         """Bytes in memory."""
         return self._size
 
-    def get(self, key: str, start: int | None = None, stop: Any = None) -> Any:
+    def get(self, key: str, start: int | None = None, stop: int | None = None) -> Any:
         """Return the bytes, or a range of them as a read-only view; None if there are none."""
         data = self._of_stage(key).get(key)
         if data is None:

@@ -4,7 +4,6 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import refuse_nested
@@ -13,7 +12,7 @@ from bigsmic.store.redaction import shown
 
 
 @contextmanager
-def new_place(address: str, what: str) -> Iterator[Any]:
+def new_place(address: str, what: str) -> Iterator[str]:
     """Yield a temporary path beside a new location; what is written there is renamed to the location at the end.
 
     Parameters
@@ -64,11 +63,11 @@ def _admit(address: str, what: str) -> None:
     refuse_nested(address, what)
 
 
-def _taken(what: str) -> Any:
+def _taken(what: str) -> RunError:
     return RunError(f"{what} exists already, and nothing is overwritten; give another path")
 
 
-def _name(partial: Any, address: str, what: str) -> None:
+def _name(partial: str, address: str, what: str) -> None:
     """Rename what was written, unless another process was quicker."""
     try:
         if os.path.isdir(partial):

@@ -3,15 +3,16 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 from numpy.typing import NDArray
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import (
+    Found,
     as_location,
     lies_in,
     look,
@@ -24,7 +25,7 @@ from bigsmic.store.destinations import (
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import KEY as LEASE_KEY
 from bigsmic.store.lease import Lease
-from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
+from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_local, storage_errors, store_of
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.zarr_arrays import create_arrays
 from bigsmic.types import StorageOptions, StrPath
@@ -33,8 +34,8 @@ MARK = "bigsmic_prediction"
 """Attribute of the group: identity of the fit and of the rows, and whether the predictions are complete."""
 
 
-def digest(facts: Any) -> Any:
-    """Return a digest of JSON-like facts."""
+def digest(facts: Any) -> str:
+    """SHA-256 of JSON-like facts, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
@@ -71,7 +72,11 @@ class PredictionGroup:
     NAMES = ("labels", "posterior")
 
     def __init__(
-        self, location: StrPath, made_of: Any, storage_options: StorageOptions = None, overwrite: bool = False
+        self,
+        location: StrPath,
+        made_of: Mapping[str, Any],
+        storage_options: StorageOptions = None,
+        overwrite: bool = False,
     ) -> None:
         location = as_location(location)
         self.location, self.address = shown(location), absolute(location)
@@ -79,18 +84,18 @@ class PredictionGroup:
         self._options, self._overwrite = storage_options, overwrite
 
     @property
-    def _what(self) -> Any:
+    def _what(self) -> str:
         return f"predict: out={self.location!r}"
 
-    def _opening(self) -> Any:
+    def _opening(self) -> AbstractContextManager[None]:
         return opening(self._what, self.address, self._options)
 
     @cached_property
-    def _objects(self) -> Any:
+    def _objects(self) -> LocalBytes | StoreBytes:
         with self._opening():
             return bytes_at(self.address, self._options)
 
-    def keep_off(self, places: Any, what: str) -> None:
+    def keep_off(self, places: Iterable[str], what: str) -> None:
         """Raise RunError if the group is, lies in, or contains one of some locations.
 
         Parameters
@@ -107,8 +112,8 @@ class PredictionGroup:
                     "give another out="
                 )
 
-    def admit(self) -> Any:
-        """Raise RunError unless the location is free, has the same predictions, or may be overwritten."""
+    def admit(self) -> Found:
+        """What lies at the location; RunError unless it is free, the same predictions, or may be overwritten."""
         if os.path.splitext(self.location)[1].lower() in TABLES:
             raise RunError(
                 f"{self._what} is named as a table, but predictions are a Zarr group; give a name that ends with "
@@ -129,7 +134,7 @@ class PredictionGroup:
                 self._refuse("has predictions of other rows, or by another fit", may_ask=True)
         return found
 
-    def _admit_others(self, found: Any) -> None:
+    def _admit_others(self, found: Found) -> None:
         """Raise RunError unless this group, which another program wrote, has only arrays that may be overwritten."""
         if not self._overwrite:
             members = ", ".join(found.members[:5]) or "attributes"
@@ -138,7 +143,7 @@ class PredictionGroup:
             if name in found.members and not self._is_array(name):
                 self._refuse(f"has a {name!r} that is not an array")
 
-    def _refuse(self, why: str, may_ask: bool = False) -> Any:
+    def _refuse(self, why: str, may_ask: bool = False) -> NoReturn:
         asked = f", unless overwrite=True allows it for its arrays {' and '.join(self.NAMES)}" if may_ask else ""
         raise RunError(f"{self._what} {why}, and is not overwritten{asked}; give another out=")
 
@@ -149,7 +154,7 @@ class PredictionGroup:
         """Whether the member of that name is a lease, not something of another program."""
         return LEASE in ((read_node(self._objects, LEASE_KEY) or {}).get("attributes") or {})
 
-    def _mark_of(self, found: Any) -> Any:
+    def _mark_of(self, found: Found) -> dict[str, Any] | None:
         mark = found.attributes.get(MARK)
         return {key: value for key, value in mark.items() if key != "complete"} if isinstance(mark, dict) else None
 
@@ -190,7 +195,7 @@ class PredictionGroup:
         finally:
             lease.release()
 
-    def _mark(self, complete: Any) -> None:
+    def _mark(self, complete: bool) -> None:
         import zarr
 
         with storage_errors(f"{self._what}: writing its attributes"):

@@ -1,11 +1,13 @@
 """Recordings: arrays of samples x channels, one or a group of sessions, and the times of their samples."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store import admission
@@ -48,7 +50,7 @@ class Times:
 
     array: Any
 
-    def read(self, lo: int, hi: int) -> Any:
+    def read(self, lo: int, hi: int) -> NDArray[Any]:
         """Times of samples ``lo:hi``, as integers if they are stored as integers or datetimes, without a scale.
 
         Raises
@@ -103,7 +105,7 @@ class Times:
         return str(dict(getattr(self.array, "attrs", {})).get("units", "")).partition(" ")[0]
 
     @property
-    def attributes(self) -> Any:
+    def attributes(self) -> dict[str, Any]:
         """Attributes that a reader needs to decode them: ``units`` and ``calendar``."""
         stored = dict(getattr(self.array, "attrs", {}))
         found = {name: stored[name] for name in ("units", "calendar") if name in stored}
@@ -114,7 +116,7 @@ class Times:
         return found
 
     @property
-    def seconds(self) -> Any:
+    def seconds(self) -> float:
         """Seconds in one unit of the times.
 
         Raises
@@ -149,8 +151,8 @@ class Recording:
     samples: Source
     times: Times | None = None
 
-    def __len__(self) -> Any:
-        return self.samples.shape[0]
+    def __len__(self) -> int:
+        return int(self.samples.shape[0])
 
     @property
     def travels(self) -> bool:
@@ -158,7 +160,9 @@ class Recording:
         return bool(self.samples.travels) and (self.times is None or self.times.travels)
 
 
-def open_recordings(data: Any, component: str | None = None, times: Any | None = None, **reading: Any) -> Any:
+def open_recordings(
+    data: Any, component: str | None = None, times: Any | None = None, **reading: Any
+) -> list[Recording]:
     """Open an archive as recordings.
 
     Parameters
@@ -225,7 +229,7 @@ def _as_it_is(node: Any) -> Any:
     return found if next(iter(found.keys()), None) is not None else node
 
 
-def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:
+def _sessions(group: Any, component: str | None, times: Any, reading: Mapping[str, Any]) -> list[Recording]:
     """A recording for every array of a group, or for every group in it that has a component."""
     if times is not None and not isinstance(times, str):
         raise InputError(
@@ -270,7 +274,7 @@ def _beside(array: Any, name: str) -> Any:
     return _member(group, name)
 
 
-def _recording(name: str, samples: Any, times: Any, component: str | None, reading: Any) -> Any:
+def _recording(name: str, samples: Any, times: Any, component: str | None, reading: Mapping[str, Any]) -> Recording:
     source = open_source(samples, component, **reading)
     if times is None:
         return Recording(name, source)
@@ -286,12 +290,12 @@ def _recording(name: str, samples: Any, times: Any, component: str | None, readi
     return Recording(name, source, Times(times))
 
 
-def _kind_of(times: Any) -> Any:
+def _kind_of(times: Times | None) -> tuple[np.dtype[Any], dict[str, Any], str] | None:
     """Dtype and attributes of times, which sessions must share; None if there are no times."""
     return None if times is None else (times.array.dtype, times.attributes, times.decoded)
 
 
-def _refuse_unlike(recordings: Any) -> None:
+def _refuse_unlike(recordings: list[Recording]) -> None:
     """Raise InputError unless all sessions have the channels, dtype and kind of times of the first one."""
     first = recordings[0].samples
     for recording in recordings[1:]:

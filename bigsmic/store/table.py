@@ -1,9 +1,11 @@
 """A table that grows at its end: a Zarr group of one-dimensional arrays, one for each column."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import look
@@ -31,7 +33,7 @@ class Table:
         The folder holds something else.
     """
 
-    def __init__(self, path: str, columns: Any, attributes: Any) -> None:
+    def __init__(self, path: str, columns: Mapping[str, DTypeLike], attributes: Mapping[str, Any]) -> None:
         self.path = path
         self.columns = {name: np.dtype(dtype) for name, dtype in columns.items()}
         self._attributes = attributes
@@ -52,7 +54,7 @@ class Table:
         if is_taken:
             raise RunError(f"table: {self.path} is something else, and is not overwritten; move it away")
 
-    def write(self, number: int, row: Any) -> None:
+    def write(self, number: int, row: Mapping[str, Any]) -> None:
         """Write a row. An existing row is overwritten, so that a killed writer can repeat its last one."""
         import zarr
 
@@ -64,9 +66,9 @@ class Table:
                 array.resize((max(number + 1, array.shape[0]),))
                 array[number] = row[name]
             rows = max(number + 1, self._rows(group))
-            group.update_attributes({MARK: {"rows": rows} | self._attributes})
+            group.update_attributes({MARK: {"rows": rows, **self._attributes}})
 
-    def read(self) -> Any:
+    def read(self) -> dict[str, NDArray[Any]]:
         """All valid rows: an ndarray for each column, empty if there is no table yet."""
         import zarr
 
@@ -84,7 +86,7 @@ class Table:
     def _damaged(self, why: str) -> RunError:
         return RunError(f"table: {self.path} {why}; restore it, or move {self.path} away, and a new one is begun")
 
-    def _rows(self, group: Any) -> Any:
+    def _rows(self, group: Any) -> int:
         return int(group.attrs.get(MARK, {}).get("rows", 0))
 
     def _array(self, group: Any, name: str) -> Any:

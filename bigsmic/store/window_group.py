@@ -6,12 +6,13 @@ writer do not count.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import RunError, RunMismatchError
 from bigsmic.store.admission import WINDOWS as MARK
@@ -57,7 +58,7 @@ class WindowGroup:
         self._options = storage_options
 
     @property
-    def _what(self) -> Any:
+    def _what(self) -> str:
         return f"windows: out={self.location!r}"
 
     @cached_property
@@ -75,7 +76,7 @@ class WindowGroup:
                 )
 
     @property
-    def rate(self) -> Any:
+    def rate(self) -> float | None:
         """Rate of the windows that are there, in samples per second; None without windows, or if it is unknown."""
         refuse_files(self.address, self._what)
         with opening(self._what, self.address, self._options):
@@ -84,7 +85,7 @@ class WindowGroup:
             return None
         return state["definition"]["rate"]
 
-    def admit(self) -> Any:
+    def admit(self) -> dict[str, Any] | None:
         """Return the state of the group; None if it is to be made: nothing is there, or no windows, of another rate.
 
         While there are too few samples for a window, the rate that follows from their times is not certain.
@@ -119,7 +120,7 @@ class WindowGroup:
         return state
 
     @property
-    def identity(self) -> Any:
+    def identity(self) -> dict[str, Any] | None:
         """The state of the group, by which a worker checks that it sees the same group; None if there is none."""
         return self.admit()
 
@@ -158,7 +159,7 @@ class WindowGroup:
         finally:
             self._lease.release()
 
-    def write_state(self, state: Any) -> None:
+    def write_state(self, state: Mapping[str, Any]) -> None:
         """Write the state of the group to its attributes."""
         self._lease.check()
         attributes = (read_node(self._objects, "zarr.json") or {}).get("attributes", {})
@@ -186,7 +187,7 @@ class WindowGroup:
                     config={"write_empty_chunks": True},
                 )
 
-    def resize(self, rows: Any) -> None:
+    def resize(self, rows: int) -> None:
         """Make room for so many rows; the group never shrinks."""
         with storage_errors(f"{self._what}: making room for {rows} windows"):
             group = self._open()
@@ -201,23 +202,23 @@ class WindowGroup:
             for name, values in arrays.items():
                 group[name].with_config({"write_empty_chunks": True})[lo : lo + len(values)] = values
 
-    def append_segments(self, known: Any, segments: Any) -> None:
+    def append_segments(self, known: int, segments: Sequence[Sequence[int]]) -> None:
         """Write the origin of rows, after the valid segments."""
         with storage_errors(f"{self._what}: writing its segments"):
             array = self._open()["segments"]
             array.resize((known + len(segments), len(SEGMENT_COLUMNS)))
             array[known:] = np.array(segments, np.int64).reshape(-1, len(SEGMENT_COLUMNS))
 
-    def read_segments(self, count: int) -> Any:
+    def read_segments(self, count: int) -> NDArray[np.int64]:
         """The valid segments: ndarray of int64, shape (count, 5)."""
         with storage_errors(f"{self._what}: reading its segments"):
             return np.asarray(self._open()["segments"][:count])
 
-    def read(self) -> Any:
+    def read(self) -> dict[str, Any]:
         """The arrays by name."""
         with storage_errors(f"{self._what}: opening"):
             group = self._open()
             return {name: group[name] for name in ARRAYS if name in group}
 
-    def __getstate__(self) -> Any:
+    def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_objects", "_lease")}

@@ -54,7 +54,7 @@ class WorkFolder:
         refuse_unwritable(path, "folder")
         return path
 
-    def at(self, *names: Any) -> Any:
+    def at(self, *names: str) -> str:
         """Absolute path of a name in the folder."""
         return os.path.join(self.path, *names)
 
@@ -76,7 +76,7 @@ class WorkFolder:
         finally:
             lease.release()
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any] | None:
         """Contents of a JSON file; None if it does not exist.
 
         Raises
@@ -101,12 +101,12 @@ class WorkFolder:
             _flush(self.at(name))
             _flush(self.path)
 
-    def admit_link(self, link: Any) -> None:
+    def admit_link(self, link: str) -> None:
         """Raise RunError if something else is where a link would be."""
         if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
             raise RunError(f"folder: {self.at(link)} is not a link, and is not overwritten; move it away")
 
-    def point(self, link: Any, to: Any) -> None:
+    def point(self, link: str, to: str) -> None:
         """Point a link at something in the folder, atomically."""
         self.admit_link(link)
         partial = self.at(f".{link}.{uuid.uuid4().hex}.partial")
@@ -114,11 +114,7 @@ class WorkFolder:
             os.symlink(to, partial)
             os.replace(partial, self.at(link))
 
-    def target(self, link: Any) -> Any:
-        """Target of a link, relative to the folder; None if there is no link."""
-        return os.readlink(self.at(link)) if os.path.islink(self.at(link)) else None
-
-    def names(self, folder: Any) -> Any:
+    def names(self, folder: str) -> list[str]:
         """Names in a folder, in order, except those that begin with a dot."""
         with suppress(FileNotFoundError):
             return sorted(name for name in os.listdir(self.at(folder)) if not name.startswith("."))

@@ -2,7 +2,6 @@
 
 import os
 import posixpath
-from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import as_location, opening, refuse_nested
@@ -56,19 +55,19 @@ class WrittenFile:
             refuse_nested(address, self._what, storage_options)
             self._objects = bytes_at(folder, storage_options)
 
-    def head(self) -> Any:
+    def head(self) -> bytes | None:
         """First bytes of the file; None if it does not exist."""
         with storage_errors(f"{self._what}: reading"):
             found = self._objects.get(self._key, 0, HEAD_BYTES)
         return None if found is None else bytes(found)
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes) -> None:
         """Write the bytes, all of them or none."""
         with storage_errors(f"{self._what}: writing"):
             self._objects.set(self._key, data)
 
 
-def _split(address: str) -> Any:
+def _split(address: str) -> tuple[str, str]:
     """Folder and name."""
     if is_local(address):
         return os.path.split(address)
