@@ -4,7 +4,7 @@ A command writes its output to a :class:`~bigsmic.cli.console.Screen`; the type 
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -13,7 +13,6 @@ import typer
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.options import as_typed, storage_options
 from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
-from bigsmic.types import Floats
 
 UNEXPECTED, INTERRUPTED = 1, 130
 STOPPED = "interrupted; with --out, the same command resumes the work"
@@ -62,7 +61,7 @@ OUTPUT = (
 
 
 def command(
-    panels: dict[str, Any],
+    panels: Mapping[str, Sequence[Flag]],
     section: str | None = None,
     translate: Callable[..., str] | None = None,
     stopped: str = STOPPED,
@@ -85,7 +84,7 @@ def command(
     translate = translate or (lambda message, leads: as_typed(message, flags, leads))
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(**values: Floats) -> None:
+        def run(**values: Any) -> None:
             shown = {flag.name: values.pop(flag.name) for flag in OUTPUT}
             typed = {flag: values.pop(flag.name) for flag in flags}
             method = next((value for flag, value in typed.items() if flag.name == "method"), None)
@@ -106,14 +105,14 @@ def command(
     return register
 
 
-def _converted(flag: Any, typed: Any, method: Any) -> Any:
+def _converted(flag: Flag, typed: Any, method: str | None) -> Any:
     try:
         return flag.value(typed, method)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=repr(flag.spelling)) from None
 
 
-def _with_storage_options(given: Any) -> Any:
+def _with_storage_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The given options, with the storage options of the environment, the file and the command line merged."""
     given = dict(given)
     try:
@@ -124,7 +123,7 @@ def _with_storage_options(given: Any) -> Any:
 
 
 @contextmanager
-def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str], stopped: str) -> Iterator[Any]:
+def _screen(json: bool, quiet: bool, debug: bool, translate: Callable[..., str], stopped: str) -> Iterator[Any]:
     """Yield a screen, show an error on it, and exit with the code of the error."""
     from bigsmic.cli.console import Screen
 

@@ -8,12 +8,15 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, StorageError
 from bigsmic.runtime.stderr import stderr_console
+
+if TYPE_CHECKING:
+    from bigsmic.tables import Page
 
 FILE_WIDTH = 200  # of output to a file or pipe: tables are as narrow as possible there, and are not folded
 
@@ -53,19 +56,19 @@ class Screen:
                 self.stdout.file.write(json.dumps(_without_nan(document)) + "\n")
                 self.stdout.file.flush()
 
-    def say(self, page: Any) -> None:
+    def say(self, page: "Page") -> None:
         """Show lines and tables, unless JSON or quiet was asked for."""
         if not (self.as_json or self.quiet):
             with _insisting_on_stdout():
                 for item in page:
                     self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
-    def give(self, document: Any, page: Any) -> None:
+    def give(self, document: Any, page: "Page") -> None:
         """Write the document, and show the page; both are made before, so that a failure writes a document alone."""
         self.write(document)
         self.say(page)
 
-    def fail(self, error: BaseException, message: str, code: Any) -> None:
+    def fail(self, error: BaseException, message: str, code: int) -> None:
         """Show an error."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
@@ -75,7 +78,7 @@ class Screen:
             self.write({"error": document})
         self._complain("error", message)
 
-    def _complain(self, kind: Any, message: str) -> None:
+    def _complain(self, kind: str, message: str) -> None:
         self.stderr.print(f"bigsmic: {kind}: {message}", markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager

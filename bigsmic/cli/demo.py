@@ -1,21 +1,24 @@
 """The data of ``bigsmic demo``: an archive of simulated spikes, and a comparison of clusters with the true units."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigsmic.datasets import CHUNK_ROWS
+from bigsmic.datasets import CHUNK_ROWS, BlockSimulator
 from bigsmic.errors import InputError
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.store import absolute, create_arrays, is_local, open_array, shown
-from bigsmic.types import Integers
+from bigsmic.types import Integers, StrPath
 
 BLOCK_ROWS = 8 * CHUNK_ROWS
 
 
-def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
+def write_archive(
+    folder: StrPath, simulator: BlockSimulator, progress: Callable[[str, int, int], Any] | None = None
+) -> str:
     """Write rows ``X`` and their true units ``labels`` to ``archive.zarr``, block by block, unless that is done.
 
     Parameters
@@ -49,7 +52,8 @@ def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
     return str(location)
 
 
-def _written(location: Any, note: Any, made_of: Any) -> Any:
+def _written(location: Path, note: Path, made_of: str) -> bool:
+    """Whether the archive is there, made of this and complete; InputError if another one is."""
     if not note.exists():
         if location.exists():
             raise InputError(f"demo: {location} is not a demo's archive; give another --out")
@@ -70,14 +74,14 @@ def _note(path: Path) -> dict[str, Any]:
         raise InputError(f"demo: {path} is not a demo's file, and is not overwritten; give another --out") from None
 
 
-def _make_folder(folder: Any) -> None:
+def _make_folder(folder: StrPath) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"demo: {folder} cannot be a folder ({error.strerror}); give another --out") from None
 
 
-def _write(location: Any, simulator: Any, progress: Any) -> None:
+def _write(location: Path, simulator: BlockSimulator, progress: Callable[[str, int, int], Any] | None) -> None:
     n, d = simulator.shape
     arrays = create_arrays(location, {"X": ((n, d), np.float32), "labels": ((n,), np.int32)}, CHUNK_ROWS)
     starts = range(0, n, BLOCK_ROWS)
@@ -88,7 +92,7 @@ def _write(location: Any, simulator: Any, progress: Any) -> None:
         arrays["X"][lo:hi], arrays["labels"][lo:hi] = simulator.block(lo, hi)
 
 
-def compare(location: str, result: Any) -> Any:
+def compare(location: str, result: Any) -> dict[str, Any]:
     """Compare the clusters of a fit with the true units of the spikes.
 
     Parameters
@@ -114,7 +118,7 @@ def compare(location: str, result: Any) -> Any:
     return {"ari": adjusted_rand_index(counts), "clusters": clusters, "missed_units": missed}
 
 
-def _cluster(counts: Integers, k: int) -> Any:
+def _cluster(counts: Integers, k: int) -> dict[str, Any]:
     unit = int(counts[:, k].argmax())
     size, common = int(counts[:, k].sum()), int(counts[unit, k])
     shares = {"purity": common / size, "completeness": common / int(counts[unit].sum())}

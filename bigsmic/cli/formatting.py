@@ -4,14 +4,18 @@ import shlex
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bigsmic.errors import PlanError
 from bigsmic.store import absolute, is_local
 from bigsmic.tables import bytes_text, count, folded, tables
-from bigsmic.types import Integers
+from bigsmic.types import Integers, StrPath
+
+if TYPE_CHECKING:
+    from bigsmic.datasets import TetrodeSimulator
+    from bigsmic.tables import Page
 
 LABELS_AT_ONCE = 1 << 20
 AGAIN = "For labels, fit again with a number of clusters: bigsmic fit .. -c C --out OTHER_RUN"
@@ -21,7 +25,7 @@ AGAIN = "For labels, fit again with a number of clusters: bigsmic fit .. -c C --
 # -- fit
 
 
-def fit_document(result: Any) -> Any:
+def fit_document(result: Any) -> dict[str, Any]:
     """Location, settings and diagnostics of a fit."""
     document = {
         "run": result.location,
@@ -38,7 +42,7 @@ def fit_document(result: Any) -> Any:
     return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
 
 
-def names_document(result: Any) -> Any:
+def names_document(result: Any) -> dict[str, str]:
     """Names of clusters, by number: JSON has no keys but texts."""
     return {str(number): name for number, name in result.names.items()}
 
@@ -63,13 +67,13 @@ FACTS_OF_VALLEYS = (
 )
 
 
-def valleys_document(valleys: Any) -> Any:
+def valleys_document(valleys: Any) -> dict[str, Any]:
     """Evidence in the data for the number of clusters."""
     facts = {name: getattr(valleys, name) for name in FACTS_OF_VALLEYS}
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
-def fit_page(result: Any, labelings: bool = False) -> list[Any]:
+def fit_page(result: Any, labelings: bool = False) -> "Page":
     """Text of ``repr``, and the next commands; if the number of clusters is open, the evidence for it.
 
     Parameters
@@ -85,7 +89,7 @@ def fit_page(result: Any, labelings: bool = False) -> list[Any]:
     return [*lines, "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
 
 
-def _labelings(result: Any, shown: Any) -> Any:
+def _labelings(result: Any, shown: bool) -> "Page":
     """A table of the labelings, or how to show it; empty if none were compared."""
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
     if not candidates:
@@ -97,7 +101,7 @@ def _labelings(result: Any, shown: Any) -> Any:
     return [*tables(candidates), ""]
 
 
-def _next_steps(result: Any) -> Any:
+def _next_steps(result: Any) -> list[str]:
     """Commands that get labels from a fit that left the number of clusters open, or tables from one with labels."""
     run = shlex.quote(result.location)
     cut = [f"  bigsmic cut {run} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
@@ -107,13 +111,13 @@ def _next_steps(result: Any) -> Any:
     return steps if result.settings.number_given else [*steps, *cut]
 
 
-def _hinted(result: Any) -> Any:
+def _hinted(result: Any) -> int | str:
     """The number of clusters to try first, if the fit hints at one."""
     valleys = getattr(result, "valleys", None) if result.settings.undecided else None
     return valleys.best if valleys and valleys.best > 1 else "C"
 
 
-def _numbers_of_clusters(result: Any) -> Any:
+def _numbers_of_clusters(result: Any) -> list[dict[str, Any]]:
     """Evidence for every number of clusters that a fit leaves open, as dicts."""
     if hasattr(type(result), "curve"):
         return result.curve.reset_index().to_dict("records")
@@ -125,7 +129,7 @@ def _numbers_of_clusters(result: Any) -> Any:
 # -- predict
 
 
-def predict_document(labels: Integers, result: Any, out: Any) -> Any:
+def predict_document(labels: Integers, result: Any, out: StrPath) -> dict[str, Any]:
     """Rows, sizes of the clusters and, if the fit looks for them, rows in none; the labels are read in blocks."""
     n, sizes = labels.shape[0], np.zeros(1 + result.n_clusters, np.int64)
     for lo in range(0, n, LABELS_AT_ONCE):
@@ -134,7 +138,7 @@ def predict_document(labels: Integers, result: Any, out: Any) -> Any:
     return {"out": out, "rows": n, "cluster_sizes": sizes[1:].tolist()} | none
 
 
-def predict_page(document: Any) -> Any:
+def predict_page(document: dict[str, Any]) -> "Page":
     """The clusters of the new rows."""
     n = document["rows"]
     rows = [{"cluster": k, "rows": size, "share": percent(size, n)} for k, size in enumerate(document["cluster_sizes"])]
@@ -146,7 +150,7 @@ def predict_page(document: Any) -> Any:
 # -- plan
 
 
-def plan_document(plan: Any) -> Any:
+def plan_document(plan: Any) -> dict[str, Any]:
     """Every figure of a plan except the sizes of blocks, which are no option of the command line."""
     stages = {
         name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
@@ -158,7 +162,7 @@ def plan_document(plan: Any) -> Any:
     return found
 
 
-def refuse_full_disk(plan: Any, out: Any) -> None:
+def refuse_full_disk(plan: Any, out: StrPath | None) -> None:
     """Raise PlanError if the disk of the run directory `out` is too full; URLs are not checked."""
     if out is None or not is_local(absolute(out)):
         return
@@ -175,7 +179,7 @@ def refuse_full_disk(plan: Any, out: Any) -> None:
 # -- demo
 
 
-def demo_opening(simulator: Any, folder: Any) -> Any:
+def demo_opening(simulator: "TetrodeSimulator", folder: StrPath) -> list[str]:
     """Description of the simulated spikes."""
     n, d = simulator.shape
     return [
@@ -188,7 +192,7 @@ def demo_opening(simulator: Any, folder: Any) -> Any:
     ]
 
 
-def demo_page(document: Any, kept: Any) -> Any:
+def demo_page(document: dict[str, Any], kept: bool) -> "Page":
     """Comparison of the clusters with the true neurons."""
     folder, c = document["folder"], document["fit"]["n_clusters"]
     clusters = [
@@ -234,6 +238,6 @@ def demo_page(document: Any, kept: Any) -> Any:
 # -- formats
 
 
-def percent(part: Any, whole: int = 1) -> Any:
+def percent(part: float, whole: int = 1) -> str:
     """`part` as a percentage of `whole`, such as ``"12.3 %"``."""
     return f"{100 * part / max(whole, 1):.1f} %"

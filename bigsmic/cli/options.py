@@ -7,6 +7,7 @@ heavy, so that ``--help`` is quick.
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import typer
@@ -18,13 +19,13 @@ from bigsmic.spelling import respelled
 from bigsmic.validation import CLUSTERS
 
 
-def _at_least_one(number: int) -> Any:
+def _at_least_one(number: int) -> int:
     if number < 1:
         raise ValueError(f"got {number}; use at least 1, or leave it out for all processors")
     return number
 
 
-def number_of_clusters(text: str) -> Any:
+def number_of_clusters(text: str) -> int:
     """The number of clusters of a fit; other words, and ranges, are refused with what does the same."""
     try:
         return int(text)
@@ -49,7 +50,7 @@ def _slice(text: str) -> slice:
     return slice(first, last)
 
 
-def _named_values(texts: Any) -> Any:
+def _named_values(texts: Iterable[str]) -> dict[str, Any]:
     """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
     named = {}
     for text in texts:
@@ -67,7 +68,7 @@ STORAGE_OPTIONS = "BIGSMIC_STORAGE_OPTIONS"
 """Environment variable with a JSON object of storage options, as all users of a machine see its command lines."""
 
 
-def storage_options(file: Any, named: Any) -> Any:
+def storage_options(file: str | None, named: dict[str, Any]) -> dict[str, Any]:
     """Storage options from the environment, a file, and the command line; the later ones take precedence.
 
     Parameters
@@ -89,7 +90,7 @@ def storage_options(file: Any, named: Any) -> Any:
     return _json_object(os.environ.get(STORAGE_OPTIONS) or "{}", STORAGE_OPTIONS) | of_file | named
 
 
-def _text_of(file: Any) -> Any:
+def _text_of(file: str) -> str:
     try:
         with open(file, encoding="utf-8") as opened:
             return opened.read()
@@ -97,7 +98,7 @@ def _text_of(file: Any) -> Any:
         raise ValueError(f"{file} cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
 
 
-def _json_object(text: str, where: Any) -> Any:
+def _json_object(text: str, where: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -142,7 +143,7 @@ FIT = {"Rows": ROWS, **method_panels(METHOD, LIKE), "Resources": RESOURCES}
 """Options of a fit by panel of the help."""
 
 
-def _whole(number: float) -> Any:
+def _whole(number: float) -> float:
     """A number such as 1e9 as an integer, if it is one; others are refused later."""
     return int(number) if number.is_integer() else number
 
@@ -164,7 +165,7 @@ ARGUMENTS = (
 """Options that commands declare themselves, in addition to those of panels."""
 
 
-def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
+def as_typed(message: str, flags: Iterable[Flag], leads: bool = True) -> str:
     """Return a message with options spelled as on the command line, not as in Python.
 
     Parameters

@@ -36,7 +36,7 @@ def report(
     screen.say([f"the report of {result.location} is in {out}"])
 
 
-def _names(path: str) -> Any:
+def _names(path: str) -> list[str]:
     """Lines of a text file.
 
     Raises
