@@ -26,7 +26,7 @@ class Scaler(NamedTuple):
     mean, factor : ndarray of float64, shape (d,)
         The factor of a constant column is 0.
     origin : ndarray of int64 or uint64, shape (d,), optional
-        Subtracted as an integer; see :func:`origin_of`.
+        Subtracted as an integer; see :func:`~bigsmic.numerics.moments.origin_of`.
     axes : ndarray of float64, shape (d, r), optional
         Principal axes of the scaled rows, of which these become the components.
     """
@@ -115,9 +115,9 @@ def scaler(
     origin : ndarray, shape (d,), optional
         Origin of the moments.
     spread : ndarray of float64, shape (d,), optional
-        From :func:`spreads`; by default, of columns of two values only.
+        From :func:`~bigsmic.numerics.spreads.spreads`; by default, of columns of two values only.
     center : ndarray of float64, shape (d,), optional
-        From :func:`centers`; by default, the mean of all rows.
+        From :func:`~bigsmic.numerics.spreads.centers`; by default, the mean of all rows.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def refuse_without_distances(total: Moments, scaling: Scaler, sample: NDArray[An
     ----------
     total : Moments
     scaling : Scaler
-        Its mean is that of most rows; see :func:`centers`.
+        Its mean is that of most rows; see :func:`~bigsmic.numerics.spreads.centers`.
     sample : ndarray, shape (m, d)
         Some of the rows, as stored.
 

@@ -75,7 +75,7 @@ def spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers
     sample : ndarray, shape (m, d), optional
         Some of the rows, as stored; without it, there are only columns of two values.
     origin : ndarray, shape (d,), optional
-        Origin of the moments; see :func:`origin_of`.
+        Origin of the moments; see :func:`~bigsmic.numerics.moments.origin_of`.
     """
     ranges, two = total.high - total.low, two_valued(total)
     found = Spreads(np.where(two, ranges, np.nan), np.full(len(ranges), np.nan))
@@ -112,7 +112,7 @@ def centers(total: Moments, sample: NDArray[Any], origin: Integers | None = None
     sample : ndarray, shape (m, d)
         Some of the rows, as stored.
     origin : ndarray, shape (d,), optional
-        Origin of the moments; see :func:`origin_of`.
+        Origin of the moments; see :func:`~bigsmic.numerics.moments.origin_of`.
 
     Returns
     -------
