@@ -46,15 +46,26 @@ def reference(X, w=40, k=20):
     return np.take_along_axis(nearest, order, axis=1), squares, separated, scales
 
 
+def rank_bounds(squares, separated, w=40, k=20):
+    """Least and largest rank of every pair: float32 may order two neighbours whose separations it cannot tell apart."""
+    nearest = np.argsort(squares, axis=1, kind="stable")[:, :w]
+    of_nearest = np.take_along_axis(separated, nearest, axis=1)
+    bounds = []
+    for factor in (1 - 1e-5, 1 + 1e-5):
+        rank = (of_nearest[:, None] <= factor * of_nearest[:, :, None]).sum(axis=2) + (factor < 1)
+        ranks = np.full(squares.shape, 99)
+        np.put_along_axis(ranks, nearest, np.where(rank <= k, rank, 99), axis=1)
+        bounds.append(np.minimum(ranks, ranks.T))
+    return bounds
+
+
 def test_the_graph_is_that_of_the_definition(fitted):
     X, result = fitted
     context = result._context
     rows = in_order(context, "rows", "rows")
     chosen, squares, separated, scales = reference(X)
-    ranks = np.full((len(X), len(X)), 99)
-    np.put_along_axis(ranks, chosen, np.arange(1, 21)[None], axis=1)
-    ranks = np.minimum(ranks, ranks.T)
-    found = np.full_like(ranks, 99)
+    least, most = rank_bounds(squares, separated)
+    found = np.full_like(least, 99)
     for p in context.blocks:
         read = context.run.reader("graph", p)
         lo, hi = context.layout.bounds[p : p + 2]
@@ -62,7 +73,8 @@ def test_the_graph_is_that_of_the_definition(fitted):
         columns = rows[np.concatenate([np.arange(lo, hi), read("halo")])[read("indices")]]
         found[of_entries, columns] = read("ranks")
         np.testing.assert_allclose(read("sq_distances"), squares[of_entries, columns], rtol=1e-5)
-    np.testing.assert_array_equal(found, ranks)
+    assert (least == most).mean() > 0.999
+    assert ((least <= found) & (found <= most)).all()
     np.testing.assert_allclose(in_order(context, "graph", "scale"), scales[rows], rtol=1e-5)
     for i, t in enumerate(context.settings.t):
         sigma, reach = (in_order(context, "graph", name, i) for name in ("sigma", "reach"))
