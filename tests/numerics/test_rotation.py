@@ -78,15 +78,21 @@ def step(Z, R):
 
 
 def test_rotation_converges_to_where_a_step_leads_nowhere_and_momentum_takes_fewer_of_them():
-    members = np.random.default_rng(0).integers(0, 20, (1000, 1)) == np.arange(20)
-    V = np.linalg.qr(members + 0.3 * np.random.default_rng(1).normal(size=members.shape))[0]
-    Z = V / np.linalg.norm(V, axis=1, keepdims=True)
-    R = rotation.rotation(V)
-    np.testing.assert_allclose(step(Z, R), R, atol=1e-6)
-    plain = rotation.rotation(V, max_iterations=0)
-    for _ in range(24):
-        plain = step(Z, plain)
-    assert mass(Z, plain) < mass(Z, rotation.rotation(V, max_iterations=12)) <= mass(Z, R) * (1 + 1e-12)
+    masses = []
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        members = draw.integers(0, 20, (1000, 1)) == np.arange(20)
+        V = np.linalg.qr(members + 0.3 * draw.normal(size=members.shape))[0]
+        Z = V / np.linalg.norm(V, axis=1, keepdims=True)
+        R = rotation.rotation(V)
+        np.testing.assert_allclose(step(Z, R), R, atol=1e-6)
+        plain = rotation.rotation(V, max_iterations=0)
+        for _ in range(24):
+            plain = step(Z, plain)
+        masses.append((mass(Z, plain), mass(Z, rotation.rotation(V, max_iterations=12)), mass(Z, R) * (1 + 1e-12)))
+    twice_as_many, with_momentum, converged = np.transpose(masses)
+    assert (with_momentum <= converged).all()
+    assert twice_as_many.mean() < with_momentum.mean()  # the path, and so which is ahead, hangs on last bits of V
 
 
 def test_rotation_is_reproducible_and_ignores_zero_rows():
