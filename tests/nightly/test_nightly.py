@@ -101,7 +101,7 @@ def test_an_archive_without_rows_waits(tmp_path, machine):
 
 def test_refits_by_nights_and_by_growth(tmp_path, machine):
     machine.night(200)
-    every, growth = job(tmp_path, refit="every = 2"), tmp_path / "growth.toml"
+    every, growth = job(tmp_path, fit="c = 3\nvalleys = false", refit="every = 2"), tmp_path / "growth.toml"
     growth.write_text(every.read_text().replace("nights", "others").replace("every = 2", "growth = 0.5"))
     found = {every: [], growth: []}
     for _ in range(5):
