@@ -512,7 +512,7 @@ def test_a_history_that_lost_a_column_is_said(tmp_path, machine, damage):
 
 def test_a_journal_that_is_moved_away_begins_anew_beside_the_runs_that_are_there(tmp_path, machine):
     machine.night(200)
-    file, folder = job(tmp_path), tmp_path / "nights"
+    file, folder = job(tmp_path, fit="c = 3\nvalleys = false"), tmp_path / "nights"
     nightly(file)
     machine.night(50)
     nightly(file)
