@@ -78,8 +78,8 @@ def best_claim(context: Context) -> int:
     - Distances tell which groups belong together, and the graph does not.
     - The data show clusters, on which the labelings agree, and density has cut off more rows from their cluster
       (:func:`_rows_cut_off`); clusters by valleys may not be crumbs.
-    - They have more modularity, which prefers even sizes, as density does; or as much, and density has cut off more rows.
-      In many columns clusters that touch show few valleys, and labelings need not agree on these.
+    - They have more modularity, which prefers even sizes, as density does; or as much, and density has cut off more
+      rows. In many columns clusters that touch show few valleys, and labelings need not agree on these.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
     """
