@@ -93,11 +93,12 @@ def best_claim(context: Context) -> int:
     are_crumbs = associations(context)[by_valleys] < LEAST_ASSOCIATION
     cut_off = _rows_cut_off(context, by_valleys)
     cut_off_less = cut_off < _rows_cut_off(context, by_density)
-    more_modular = modularities(context)[by_valleys] - modularities(context)[by_density]
+    rates = modularities(context)
+    modularity_gain = rates[by_valleys] - rates[by_density]
     have_claim = (
         are_joined(context.run, context.settings.n_clusters)
         or (cut_off_less and are_shown and not are_crumbs)
-        or (np.isfinite(cut_off) and more_modular > (-SAME_MODULARITY if cut_off_less else SAME_MODULARITY))
+        or (np.isfinite(cut_off) and modularity_gain > (-SAME_MODULARITY if cut_off_less else SAME_MODULARITY))
         or (are_few and _cuts_less(context, by_valleys, by_density))
     )
     return by_valleys if have_claim else by_density

@@ -101,14 +101,26 @@ def _spread(X: Floats, k: int, rng: np.random.Generator, known: Floats | None) -
     """
     centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
     distance = np.min([_squares(X, center) for center in centers], axis=0)
-    draws = 2 + int(np.log(k))
+    draws, lengths = 2 + int(np.log(k)), np.einsum("ij,ij->i", X, X)
     while len(centers) < k and distance.sum() > 0:
         total = np.cumsum(distance, dtype=np.float64)
         drawn = np.searchsorted(total, rng.random(draws) * total[-1], side="right")
-        tried = [(row, np.minimum(distance, _squares(X, row))) for row in X[np.minimum(drawn, len(X) - 1)]]
-        row, distance = min(tried, key=lambda pair: float(pair[1].sum(dtype=np.float64)))
-        centers.append(row)
+        tried = X[np.minimum(drawn, len(X) - 1)]
+        centers.append(tried[np.argmin(_sums_of_squares(X, lengths, tried, distance))])
+        np.minimum(distance, _squares(X, centers[-1]), out=distance)
     return np.array(centers, np.float32)
+
+
+def _sums_of_squares(X: Floats, lengths: Floats, tried: Floats, distance: Floats) -> Floats:
+    """What each of the tried rows (t, d) would leave of the sum of squared distances, but for rounding: float64, (t,).
+
+    `lengths` (m,) are the squared lengths of rows X, `distance` (m,) their squared distances from the nearest centre.
+    """
+    sums, of_tried = np.zeros(len(tried)), np.einsum("ij,ij->i", tried, tried)
+    for rows in tiles(len(X)):
+        squares = lengths[rows, None] + of_tried - 2 * (X[rows] @ tried.T)
+        sums += np.minimum(distance[rows, None], squares).sum(axis=0, dtype=np.float64)
+    return sums
 
 
 def _squares(X: Floats, row: Floats) -> Floats:
